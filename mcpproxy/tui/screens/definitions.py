@@ -127,7 +127,7 @@ class ToolsScreen(CaptureScreen):
     def compose(self) -> ComposeResult:
         """The tools, and the definition of one of them."""
         yield ClickableLine(id="title")
-        yield Table(COLUMNS, id="tools")
+        yield Table(COLUMNS, place="tools", id="tools")
         yield ClickableLine(id="below")
         yield Reader(id="reader", pane="definition")
         yield Foot()

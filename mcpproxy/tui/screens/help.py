@@ -51,6 +51,10 @@ ROWS: Final = (
     HelpRow("H", "back to the list of sessions", "sessions"),
     HelpRow(".", "show the keys of all places, if the last line does not", "places"),
     HelpRow("q", "quit; sessions are not affected", "quit"),
+    HelpRow("|", "choose the columns of this list", "columns"),
+    HelpRow(
+        "Space J K r", "there: show or hide, down, up, usual ones", "show-column column-down column-up usual-columns"
+    ),
     HelpRow("sessions"),
     HelpRow("Enter", "open"),
     HelpRow("s", "sort by the next column"),

@@ -18,6 +18,7 @@ from mcpproxy.tui.data.checking import FindingCounter
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.step_thread import StepThread
 from mcpproxy.tui.messages import CaptureUnreadable, Checked, ListChanged, OpenRequested
+from mcpproxy.tui.rows.session_columns import SessionColumns
 from mcpproxy.tui.safe_text import SafeText, notify
 from mcpproxy.tui.screen_entries import bind_screens
 from mcpproxy.tui.screens.comparison_choice import ComparisonChoice
@@ -26,7 +27,7 @@ from mcpproxy.tui.screens.list_screen import TO_FILTER, TO_SORT, ListScreen
 from mcpproxy.tui.screens.longest_wait import NOTHING_WAITS, session_with_longest_wait, waiting_pieces
 from mcpproxy.tui.widgets.clickable_line import ClickableLine, Piece
 from mcpproxy.tui.widgets.foot import Foot
-from mcpproxy.tui.widgets.table import Column, MemoryRows, Table, TableLine, layout
+from mcpproxy.tui.widgets.table import Column, MemoryRows, Table, TableLine
 from mcpproxy.tui.widgets.word_box import WordBox
 from mcpproxy.wording import units
 from mcpproxy.wording.blocks import blocks
@@ -34,7 +35,7 @@ from mcpproxy.wording.spans import Role, Span
 from mcpproxy.wording.waits import MIN_SHOWN_WAIT_NS, shortest_waiting_text, waiting_role
 
 COLUMNS: Final = (
-    Column("mark", "", 1),
+    Column("mark", "", 1, label="state"),
     Column("server", "server", 11, stretch=2),
     Column("client", "client", 10, stretch=2, drop=3),
     Column("transport", "via", 5, drop=9),
@@ -52,6 +53,8 @@ COUNT_INTERVAL_S: Final = 0.3
 """How long a session must be selected before its findings are counted, so that passing over it costs nothing."""
 MAX_COUNTABLE_FRAMES: Final = 20_000
 """The maximum number of frames of a capture whose findings are counted although it is not selected."""
+MAX_MEASURED_ROWS: Final = 100
+"""The number of sessions to whose texts the columns are fitted."""
 _UNKNOWN: Final = (Span("…", "dim"),)
 _MARK: Final = (Span("◆ ", "accent"),)
 
@@ -241,6 +244,7 @@ class SessionsScreen(ListScreen):
         self._comparison_choice = ComparisonChoice(self)
         self._empty_text = nothing
         self._rows = SessionRows(capture_list, self._findings)
+        self._columns = SessionColumns(COLUMNS)
         self._known_captures: Sequence[ListedCapture] = ()
         """The captures from which the rows were made: a thread may have found more since."""
         self._counting: FindingCounter | None = None
@@ -251,7 +255,7 @@ class SessionsScreen(ListScreen):
     def compose(self) -> ComposeResult:
         """The list."""
         yield ClickableLine(id="title")
-        yield Table(COLUMNS, id="sessions")
+        yield Table(COLUMNS, place="sessions", id="sessions")
         yield SafeText(id="nothing")
         yield SafeText(id="unrecorded")
         yield self.box
@@ -271,11 +275,20 @@ class SessionsScreen(ListScreen):
             self.set_interval(COUNT_INTERVAL_S, self._count_findings),
         )
 
-    def on_resize(self, event: events.Resize) -> None:
-        """Fit the bars to their column."""
-        widths = {column.name: size for column, size in layout(COLUMNS, event.size.width - 1)}
-        self._rows.traffic_width = widths.get("traffic", self._rows.traffic_width)
-        self.table.renew()
+    @on(events.Resize)
+    def _fit_later(self) -> None:
+        """Fit the columns once the table has its new width."""
+        self.call_after_refresh(self._fit_columns)
+
+    @on(Table.ColumnsChosen)
+    def _fit_columns(self) -> None:
+        """Fit the columns to what the sessions say, and the bars to their column."""
+        table, rows = self.table, self._rows
+        width = table.room.width or self.app.size.width - 1
+        lines = (rows.line(row) for row in range(min(len(rows), MAX_MEASURED_ROWS)))
+        table.set_columns(self._columns.fitted(lines, width))
+        rows.traffic_width = table.widths(width).get("traffic", rows.traffic_width)
+        table.renew()
 
     def on_unmount(self) -> None:
         """Stop the search."""
@@ -359,6 +372,7 @@ class SessionsScreen(ListScreen):
             key=lambda capture: (*self._order(capture), -(capture.began_ns // 1_000_000_000) if are_dated else 0)
         )
         self.replace_rows(self._rows, captures, key=lambda capture: capture.path)
+        self._fit_columns()
         is_empty = has_looked and not self._known_captures
         self.query_one("#nothing", SafeText).display = is_empty
         self.display_table(is_shown=not is_empty)

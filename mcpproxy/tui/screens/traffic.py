@@ -160,7 +160,7 @@ class TrafficScreen(CaptureScreen):
     @property
     def part(self) -> str:
         """The row whose detail is open."""
-        entry = self.entry if self.detail.display else None
+        entry = self.entry if self.detail.display and not self.split.is_preview else None
         return entry_name(self.reading.index.entry(entry)) if entry is not None else ""
 
     # ---- updates
@@ -184,7 +184,7 @@ class TrafficScreen(CaptureScreen):
         count = sum(self.reading.findings.tally)
         if count != self._finding_count:
             self._finding_count = count
-            self.table.renew()
+            self.listing.renew()
             self.detail.show_side()
         self._show_place()
 
@@ -216,7 +216,7 @@ class TrafficScreen(CaptureScreen):
     def _show_place(self) -> None:
         """Show the title and the detail for the row at the cursor."""
         self.show_title()
-        self.detail.show()
+        self.split.show_row()
 
     def show_title(self) -> None:
         """Update the title to match the screen."""

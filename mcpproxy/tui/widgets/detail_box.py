@@ -175,6 +175,8 @@ class DetailBox(Vertical):
         width = max(MIN_DETAIL_WIDTH, self.width - (SIDE_MARGIN if has_beside else MARGIN))
 
         def read_detail(view: str = self.view, page: int = self.page) -> None:
+            if self._drawn_state is not state:
+                return  # the cursor has moved on
             try:
                 content = detail(reading, entry, view, page, width, with_findings=not has_beside)
             except OSError as error:

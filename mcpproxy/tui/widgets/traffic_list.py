@@ -21,6 +21,7 @@ from mcpproxy.tui.rows.traffic_columns import (
     CAPTURE_ORDER,
     ORDERS,
     ColumnNeeds,
+    NameCells,
     RowOrder,
     needs_of,
     next_times,
@@ -35,6 +36,9 @@ from mcpproxy.wording.spans import Span
 DEFAULT_RECORDS: Final = ""
 ALL_RECORDS: Final = "all records"
 MESSAGES_ONLY: Final = "messages only"
+FRAMES_PLACE: Final = "traffic"
+EXCHANGES_PLACE: Final = "exchanges"
+"""The names of the two lists in the file that keeps the columns of lists."""
 
 
 class TrafficList(Vertical):
@@ -61,7 +65,7 @@ class TrafficList(Vertical):
         """List all rows of a capture."""
         super().__init__()
         self.reading = reading
-        self.table = Table((), id="traffic")
+        self.table = Table((), place=FRAMES_PLACE, id="traffic")
         self._nothing = SafeText(id="nothing")
         self.rows = TrafficRows(reading, self._report_rows)
         self.folds = LoginFolds(reading)
@@ -77,7 +81,7 @@ class TrafficList(Vertical):
         self._sorted_count = 0
         """The number of rows when they were sorted; 0 if they are not sorted."""
         self._sorting: tuple[RowSorter, StepThread, RowOrder] | None = None
-        self._needs = ColumnNeeds()
+        self._needs, self._names = ColumnNeeds(), NameCells(reading)
         self._width = 0
         """The width of the list, in cells; 0 until it is laid out."""
         self._followed_rows = 0
@@ -121,7 +125,7 @@ class TrafficList(Vertical):
         """Update the rows with everything that is known about them by now."""
         self.rows.forget()
         self._renew_folds()
-        if needs_of(self.reading) != self._needs:
+        if needs_of(self.reading, self._names) != self._needs:
             self._set_columns()
         self.table.renew()
 
@@ -310,14 +314,16 @@ class TrafficList(Vertical):
         self._width = width
         self._set_columns()
 
+    @on(Table.ColumnsChosen)
     def _set_columns(self) -> None:
-        """Show the columns that the rows need now."""
-        self._needs = needs_of(self.reading)
-        width = (self._width or self.app.size.width) - 1
-        rows = self.rows
+        """Show the columns that the rows need now, or those of them that the user has chosen."""
+        self._needs = needs_of(self.reading, self._names)
+        width, rows, table = (self._width or self.app.size.width) - 1, self.rows, self.table
         columns = traffic_columns(width, self._needs, rows.times, self.order, is_exchanges=rows.is_exchanges)
-        rows.fit(columns, width)
-        self.table.set_columns(columns)
+        table.set_place(EXCHANGES_PLACE if rows.is_exchanges else FRAMES_PLACE)
+        table.set_columns(columns)
+        rows.fit(table.widths(width), self._needs.name)
+        table.renew()
 
     # ---- order
 
