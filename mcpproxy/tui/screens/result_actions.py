@@ -1,15 +1,16 @@
 """Actions on a result of SQL: going to the frame of a row, copying the rows, exporting them."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
+from captures.paths import SUFFIX
 from mcpproxy.sanitise import sanitise
 from mcpproxy.sql.client import WrittenResult
 from mcpproxy.tui.copies.clipboard import copy
 from mcpproxy.tui.copies.copy_forms import MAX_CLIPBOARD_BYTES, CopyForm
-from mcpproxy.tui.data.capture_ids import capture_with_id
+from mcpproxy.tui.data.capture_ids import capture_with_id, captures_by_id
 from mcpproxy.tui.rows.sql_rows import FrameRef, ResultRows, row_lines
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screens.prompts import ChoiceScreen, LineScreen
@@ -39,10 +40,33 @@ class ResultActions:
         """The file of an export under way, or of the last one; None if the result is copied."""
         self._written_format = ""
         self._thread = ThreadPoolExecutor(1, "files")
+        self._captures: Mapping[str, Path] = {}
+        """The captures by their ids, once their headers have been read."""
 
     def close(self) -> None:
         """Stop searching for frames."""
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+    # ---- the names of captures
+
+    def read_names(self, on_read: Callable[[], None]) -> None:
+        """Read the ids of the captures in a thread; `on_read` is called once their names are known."""
+
+        def read() -> None:
+            self._captures = captures_by_id(self._paths)
+            self._screen.call_later(on_read)
+
+        self._thread.submit(read)
+
+    @property
+    def capture_names(self) -> Mapping[str, str]:
+        """The file name of each capture without its suffix, by the id of the capture."""
+        return {id_: sanitise(path.name.removesuffix(SUFFIX)) for id_, path in self._captures.items()}
+
+    @property
+    def capture_files(self) -> Mapping[str, str]:
+        """The path of each capture, by its id."""
+        return {id_: sanitise(str(path), None) for id_, path in self._captures.items()}
 
     # ---- the frame of a row
 
@@ -68,7 +92,8 @@ class ResultActions:
 
     def copy(self, rows: ResultRows, row: int, sql: str) -> None:
         """Copy the result of SQL, or one row of it, in a chosen form."""
-        lines = ["".join(span.text for span in line).rstrip() for line in row_lines(rows.result, row, COPIED_WIDTH)]
+        shown_lines = row_lines(rows.result, row, COPIED_WIDTH, {})
+        lines = ["".join(span.text for span in line).rstrip() for line in shown_lines]
         row_text = "\n".join(sanitise(line, None) for line in lines)
         choices = [
             CopyForm("c", "CSV", "csv", "all rows, formulas quoted; unsafe in a shell"),
