@@ -13,7 +13,8 @@ from mcpproxy.tui.copies.copy_forms import MAX_CLIPBOARD_BYTES, CopyForm
 from mcpproxy.tui.data.capture_ids import capture_with_id, captures_by_id
 from mcpproxy.tui.rows.sql_rows import FrameRef, ResultRows, row_lines
 from mcpproxy.tui.safe_text import notify
-from mcpproxy.tui.screens.prompts import ChoiceScreen, LineScreen
+from mcpproxy.tui.screens.file_prompt import FileOffer, FilePrompt, NewFile
+from mcpproxy.tui.screens.prompts import ChoiceScreen
 from mcpproxy.tui.screens.titled_screen import TitledScreen
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.json_lines import escape_line
@@ -21,6 +22,8 @@ from mcpproxy.wording.json_lines import escape_line
 FORMS: Final = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 """The formats of an export, by the extension of the file."""
 FORMAT_NAMES: Final = {"csv": "CSV", "json": "JSON lines"}
+_MEANINGS: Final = {".csv": FORMAT_NAMES["csv"], ".jsonl": FORMAT_NAMES["json"], ".json": "", ".ndjson": ""}
+"""What the extensions mean, for the prompt."""
 COPIED_WIDTH: Final = 1000
 """The width, in cells, of a line of a row that is copied as displayed."""
 
@@ -118,24 +121,13 @@ class ResultActions:
 
     def export(self, sql: str) -> None:
         """Prompt for a file, and export all rows of the result of SQL to it."""
-        label = "export all rows as CSV (.csv) or JSON lines (.jsonl) to"
-        self._screen.app.push_screen(LineScreen(label, "query.csv"), lambda name: self._begin_export(sql, name))
 
-    def _begin_export(self, sql: str, name: str | None) -> None:
-        if not name or not name.strip():
-            return
-        path = Path(name.strip())
-        form = FORMS.get(path.suffix.lower())
-        if form is None:
-            notify(self._screen.app, "the name must end in .csv, .json, .jsonl or .ndjson", bad=True)
-            return
-        try:
-            # RuntimeError: the user in ~user does not exist.
-            path = path.expanduser()
-        except RuntimeError as error:
-            notify(self._screen.app, f"cannot write {path}: {error}", bad=True)
-            return
-        self._write(sql, form, path)
+        def begin(file: NewFile | None) -> None:
+            if file is not None:
+                self._write(sql, FORMS[file.path.suffix.lower()], file.path)
+
+        offer = FileOffer("export all rows to", "query.csv")
+        self._screen.app.push_screen(FilePrompt([offer], _MEANINGS), begin)
 
     # ---- the query, run again
 
