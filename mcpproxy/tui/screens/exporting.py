@@ -118,7 +118,6 @@ class Exporter:
                     if format_ is None
                     else DocumentExport(path, lambda: frames(rows), format_, file.path, self._report)
                 )
-                self._progressed()
 
         self._screen.app.push_screen(FilePrompt(offers, formats), start)
 
@@ -133,7 +132,8 @@ class Exporter:
             target = sanitise(str(running.target))
             failure = running.problem and f"cannot write {target}: {running.problem}"
             notify(self._screen.app, failure or f"exported {running.outcome} to {target}", bad=bool(running.problem))
-        self._progressed()
+        if self._screen.is_current:
+            self._progressed()
 
 
 def row_choices(listed: Callable[[], Sequence[int]], marked: Callable[[], Sequence[int]]) -> list[ExportedRows]:

@@ -94,8 +94,8 @@ class FilePrompt(ModalScreen[NewFile | None]):
 
     def _show_label(self) -> None:
         hints = "   Enter accepts, Esc cancels, Tab completes"
-        other = self._offers[(self._number + 1) % len(self._offers)].other
         label = Span(self._offers[self._number].label, "accent")
+        other = self._offers[(self._number + 1) % len(self._offers)].other if len(self._offers) > 1 else ""
         self.query_one("#label", SafeText).show(
             [label, *([Span(f"   ctrl+t: {other}")] * bool(other)), Span(hints, "dim")]
         )

@@ -23,6 +23,7 @@ from mcpproxy.tui.safe_text import SafeText, notify
 from mcpproxy.tui.screen_entries import bind_screens
 from mcpproxy.tui.screens.comparison_choice import ComparisonChoice
 from mcpproxy.tui.screens.deletion import Deletion
+from mcpproxy.tui.screens.exporting import Exporter
 from mcpproxy.tui.screens.list_screen import TO_FILTER, TO_SORT, ListScreen
 from mcpproxy.tui.widgets.clickable_line import ClickableLine
 from mcpproxy.tui.widgets.foot import Foot
@@ -218,6 +219,7 @@ class SessionsScreen(ListScreen):
         TO_FILTER,
         TO_SORT,
         Binding("equals_sign", "compare", "compare", id="compare"),
+        Binding("e", "export", "export", id="export"),
         Binding("d", "delete", "delete", show=False, id="delete"),
         Binding("escape", "back", "all", show=False, id="back"),
     ]
@@ -236,6 +238,7 @@ class SessionsScreen(ListScreen):
         self.capture_list = capture_list
         self.box = WordBox("words in server, client, revision, …", of="sessions", id="filter")
         self._deletion = Deletion(self, self.update_rows)
+        self._exporter = Exporter(self, self.show_title)
         self._comparison_choice = ComparisonChoice(self)
         self._empty_text = nothing
         self._rows = SessionRows(capture_list, self._findings)
@@ -281,6 +284,7 @@ class SessionsScreen(ListScreen):
             self._step_thread.stop()
         self.capture_list.close()
         self._deletion.close()
+        self._exporter.close()
 
     def on_screen_resume(self) -> None:
         """Continue the search, as the list is visible again."""
@@ -401,6 +405,8 @@ class SessionsScreen(ListScreen):
             spans.append(Span(f"  by {self.order}", "dim"))
         if any(not capture.has_full_summary for capture in self._known_captures if not capture.is_live):
             spans.append(Span("  …", "dim"))
+        if self._exporter.progress:
+            spans.append(Span(f"  {self._exporter.progress}", "accent"))
         self.set_title(spans)
 
     # ---- keys
@@ -431,6 +437,14 @@ class SessionsScreen(ListScreen):
             return
         self._comparison_choice.choose(capture, self.capture_list.captures)
         self.update_rows()
+
+    def action_export(self) -> None:
+        """Prompt for a file, and export the capture at the cursor to it."""
+        capture = self.selected
+        if capture is not None:
+            self._exporter.prompt_for_capture(capture.path, capture.server)
+        else:
+            notify(self.app, "nothing is selected")
 
     def action_delete(self) -> None:
         """Delete the capture at the cursor, after confirmation."""

@@ -52,7 +52,7 @@ class SqlScreen(TitledScreen):
         & #messages { height: auto; max-height: 12; padding: 0 1; display: none; }
         & #schema { width: 36; display: none; border-right: solid $panel; }
         & #answer { height: 1fr; }
-        & #row { height: 50%; display: none; padding: 0 1; border-top: solid $panel; }
+        & #row { height: 60%; display: none; padding: 0 1; border-top: solid $panel; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -52,6 +52,13 @@ class PathBox(LineBox):
             self.value = sanitise(self.value[: position - len(typed)] + text, MAX_INPUT_CHARS) + self.value[position:]
             self.cursor_position = position - len(typed) + len(text)
 
+    def action_delete_left_all(self) -> None:
+        """Delete all up to the cursor; all of the name while part of it is selected."""
+        if self.selection.is_empty:
+            super().action_delete_left_all()
+        else:
+            self.value = ""
+
     def action_complete(self) -> None:
         """Ask for the folders that begin with the text up to the cursor."""
         position = self.cursor_position if self.selection.is_empty else len(self.value)
