@@ -23,6 +23,7 @@ from mcpproxy.tui.safe_text import SafeText, notify
 from mcpproxy.tui.screen_entries import bind_screens
 from mcpproxy.tui.screens.comparison_choice import ComparisonChoice
 from mcpproxy.tui.screens.deletion import Deletion
+from mcpproxy.tui.screens.exporting import Exporter
 from mcpproxy.tui.screens.list_screen import TO_FILTER, TO_SORT, ListScreen
 from mcpproxy.tui.screens.longest_wait import NOTHING_WAITS, session_with_longest_wait, waiting_pieces
 from mcpproxy.tui.widgets.clickable_line import ClickableLine, Piece
@@ -223,6 +224,7 @@ class SessionsScreen(ListScreen):
         TO_SORT,
         Binding("w", "waiting", "waiting", id="waiting"),
         Binding("equals_sign", "compare", "compare", id="compare"),
+        Binding("e", "export", "export", id="export"),
         Binding("d", "delete", "delete", show=False, id="delete"),
         Binding("escape", "back", "all", show=False, id="back"),
     ]
@@ -241,6 +243,7 @@ class SessionsScreen(ListScreen):
         self.capture_list = capture_list
         self.box = WordBox("words in server, client, revision, …", of="sessions", id="filter")
         self._deletion = Deletion(self, self.update_rows)
+        self._exporter = Exporter(self, self.show_title)
         self._comparison_choice = ComparisonChoice(self)
         self._empty_text = nothing
         self._rows = SessionRows(capture_list, self._findings)
@@ -296,6 +299,7 @@ class SessionsScreen(ListScreen):
             self._step_thread.stop()
         self.capture_list.close()
         self._deletion.close()
+        self._exporter.close()
 
     def on_screen_resume(self) -> None:
         """Continue the search, as the list is visible again."""
@@ -418,6 +422,8 @@ class SessionsScreen(ListScreen):
             spans.append(Span(f"  by {self.order}", "dim"))
         if any(not capture.has_full_summary for capture in self._known_captures if not capture.is_live):
             spans.append(Span("  …", "dim"))
+        if self._exporter.progress:
+            spans.append(Span(f"  {self._exporter.progress}", "accent"))
         self.set_title(spans)
 
     def _waiting_pieces(self) -> list[Piece]:
@@ -469,6 +475,14 @@ class SessionsScreen(ListScreen):
             notify(self.app, NOTHING_WAITS)
             return
         self.post_message(OpenRequested(capture.path, is_at_longest_wait=True))
+
+    def action_export(self) -> None:
+        """Prompt for a file, and export the capture at the cursor to it."""
+        capture = self.selected
+        if capture is not None:
+            self._exporter.prompt_for_capture(capture.path, capture.server)
+        else:
+            notify(self.app, "nothing is selected")
 
     def action_delete(self) -> None:
         """Delete the capture at the cursor, after confirmation."""

@@ -14,7 +14,7 @@ from mcpproxy.tui.safe_text import SafeText, notify
 from mcpproxy.tui.screen_entries import OpenCapture, bind_screens
 from mcpproxy.tui.screens.arrival import Arrival
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
-from mcpproxy.tui.screens.exporting import RowExporter
+from mcpproxy.tui.screens.exporting import Exporter, row_choices
 from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_FILTER, TO_SORT
 from mcpproxy.tui.screens.longest_wait import LongestWait
 from mcpproxy.tui.screens.marking import RowMarker
@@ -99,7 +99,7 @@ class TrafficScreen(CaptureScreen):
         self.box = ExpressionBox(self.reading)
         self.row_actions = RowActions(self, self.reading, lambda: self.entry)
         self.comparison_choice = RowComparisonChoice(self, self.reading, self.row_actions)
-        self.exporting = RowExporter(self, self.reading, self.listing.entries, self.show_title)
+        self.exporting = Exporter(self, self.show_title)
         self.filter = TrafficFilter(self, self.listing, self.marking.marks, capture.filter_text)
         self.arrival = Arrival(capture, self.split, self.go_to_entry)
         self.longest_wait = LongestWait(self.reading, self.split, self.go_to_entry, is_goal=capture.is_at_longest_wait)
@@ -455,8 +455,8 @@ class TrafficScreen(CaptureScreen):
         self.row_actions.show_rules()
 
     def action_export(self) -> None:
-        """Prompt for a file and export the shown rows to it."""
-        self.exporting.prompt_and_export()
+        """Prompt for a file, and export the shown or the marked rows to it."""
+        self.exporting.prompt_for_rows(self.reading, row_choices(self.listing.entries, self.marking.marked_rows))
 
     # ---- the detail, and back
 

@@ -29,6 +29,8 @@ from mcpproxy.cli.selection import NOTHING_YET
 from mcpproxy.tui.app import TuiApp
 from mcpproxy.tui.messages import SqlReplied
 from mcpproxy.tui.screens import sessions
+from mcpproxy.tui.widgets.editor import Editor
+from mcpproxy.tui.widgets.table import Table
 from tests.captures.samples import header, lines, lost
 from tests.harness import ROOT
 from tests.mcpproxy.tui.login_talk import two_logins
@@ -301,12 +303,31 @@ async def sql(stage: Stage) -> None:
     await opened(stage)
     await stage.press("Q", *"from latency", "enter")
     await stage.until(lambda: stage.app.sql.result is not None)
-    await stage.press("tab")
     answer = stage.app.sql.result
     assert answer is not None
     # How long it took differs from run to run.
     stage.app.sql.result = answer._replace(took_s=0.02)
     stage.app.screen.post_message(SqlReplied())
+    await stage.settled()
+
+
+WRONG_SQL = """-- The slowest calls of each tool
+select name, count(*) as calls, max(latency_ms) as slowest
+from calls where method = 'tools/call' and latency > 100
+group by name order by slowest desc"""
+
+
+async def wrong_sql(stage: Stage) -> None:
+    """Show where SQL is wrong, with the columns of a view next to it if there is room."""
+    await opened(stage)
+    await stage.press("Q")
+    await stage.see("each row is", "latency")
+    screen = stage.app.screen
+    if screen.query_one("#schema", Table).display:
+        await stage.press("tab", "v", "down", "right", "escape")
+    screen.query_one(Editor).set_text(WRONG_SQL)
+    await stage.press("enter")
+    await stage.see("Candidate bindings")
     await stage.settled()
 
 
@@ -401,6 +422,7 @@ SCENES: Final[dict[str, Scene]] = {
     "peers": Scene(corpus("demo"), then("C", see="instructions")),
     "stderr": Scene(busy, then("E", see="is stale")),
     "sql": Scene(busy, sql),
+    "sql-error": Scene(busy, wrong_sql),
     "help": Scene(corpus("demo"), then("question_mark", see="previous and next page of a long frame")),
     "copy": Scene(corpus("http"), then("c", see="copy as")),
     "detail-pretty": Scene(corpus("demo"), then(*["down"] * 6, "enter", "2", see="jsonrpc")),
