@@ -301,4 +301,4 @@ class ToolsScreen(CaptureScreen):
         return was_shown
 
 
-ENTRY: Final = ScreenEntry("O", "tools", ToolsScreen, help="tools: definitions, sizes, tokens, calls, errors, changes")
+ENTRY: Final = ScreenEntry("O", "tools", ToolsScreen, help="tools: definitions, sizes, changes")

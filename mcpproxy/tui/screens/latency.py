@@ -312,6 +312,4 @@ def _late_text(late: int) -> str:
     return f", {late:,} late" if late else ""
 
 
-ENTRY: Final = ScreenEntry(
-    "L", "latency", LatencyScreen, help="latency of each method and tool: percentiles, distribution, trend"
-)
+ENTRY: Final = ScreenEntry("L", "latency", LatencyScreen, help="latency of each kind of call")
