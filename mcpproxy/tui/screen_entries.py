@@ -35,6 +35,10 @@ class OpenCapture:
     """Whether the detail is opened at once."""
     finding: Finding | None = None
     """The finding in the row; its place is selected when the detail is opened."""
+    limit: str = ""
+    """The filter of the traffic from which a screen is opened: figures are limited to the calls that it selects."""
+    is_at_longest_wait: bool = False
+    """Whether to go to the call that has waited longest, with its exchange open."""
 
     @property
     def entry(self) -> int | None:
