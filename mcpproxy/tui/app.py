@@ -171,13 +171,13 @@ class TuiApp(Host):
 
     def on_open_requested(self, event: OpenRequested) -> None:
         """Show the traffic of a capture."""
-        self.open(event.path)
+        self.open(event.path, is_at_longest_wait=event.is_at_longest_wait)
 
-    def open(self, path: Path) -> None:
-        """Show the traffic of a capture."""
+    def open(self, path: Path, *, is_at_longest_wait: bool = False) -> None:
+        """Show the traffic of a capture; at the call that has waited longest, if that is wanted."""
         capture = self.open_capture(path)
         if capture is not None:
-            self.push_screen(TrafficScreen(capture))
+            self.push_screen(TrafficScreen(replace(capture, is_at_longest_wait=is_at_longest_wait)))
 
     def open_capture(self, path: Path) -> OpenCapture | None:
         """Start reading a capture; returns None, and notifies the user, if it cannot be read."""
@@ -404,8 +404,11 @@ class TuiApp(Host):
             return self.open_capture(capture.path) if capture is not None else None
         if isinstance(screen, TrafficScreen):
             return screen.capture
-        row = getattr(screen, "entry", None)
-        return OpenCapture(self._opened[0], row) if self._opened is not None else None
+        if self._opened is None:
+            return None
+        below = next((lower for lower in reversed(self.screen_stack) if isinstance(lower, TrafficScreen)), None)
+        limit = below.capture.limit if below is not None else ""
+        return OpenCapture(self._opened[0], getattr(screen, "entry", None), limit=limit)
 
     def action_command_palette(self) -> None:
         """Open the palette."""

@@ -26,7 +26,7 @@ STYLES: Final[dict[Role, str]] = {
     "plain": "",
     "accent": "$accent",
     "server": "$server",
-    "dim": "$dim",
+    "dim": "$dim-style",
     "warm": "bold $text-warning",
     "bad": "bold $text-error",
 }

@@ -6,6 +6,8 @@ from analysis import clock
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.scan import Scan
 from mcpproxy.tui.rows.finding_lines import progress_text
+from mcpproxy.tui.screens.longest_wait import waiting_pieces
+from mcpproxy.tui.widgets.clickable_line import Piece
 from mcpproxy.wording.cells import cells, fit
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.names import peer_text, revisions_text
@@ -42,10 +44,10 @@ class TitleState(NamedTuple):
     """The progress of an export; empty if none is running."""
 
 
-def title_spans(reading: Reading, state: TitleState) -> list[Span]:
+def title_spans(reading: Reading, state: TitleState) -> list[Span | Piece]:
     """The part of the title that is always shown."""
     scan = state.scan
-    spans = _state_spans(reading, state)
+    spans: list[Span | Piece] = [*_state_spans(reading, state), *_waiting_pieces(reading)]
     spans += _count_spans(reading) if scan is None else _match_spans(reading, scan, is_searching=state.is_searching)
     spans += [Span(f"  {text}", "accent") for text in (state.record_choice, state.order) if text]
     if reading.findings.trouble:
@@ -61,6 +63,15 @@ def title_spans(reading: Reading, state: TitleState) -> list[Span]:
     if state.export_progress:
         spans.append(Span(f"  {state.export_progress}", "accent"))
     return spans
+
+
+def marked_spans(name: str) -> list[Span]:
+    """The title while a row is marked for a comparison.
+
+    Args:
+        name: the name of the row, such as `frame 9`.
+    """
+    return [Span(f"  = {name}: = on another row compares both, again: with the call before", "accent")]
 
 
 def _state_spans(reading: Reading, state: TitleState) -> list[Span]:
@@ -80,6 +91,13 @@ def _state_spans(reading: Reading, state: TitleState) -> list[Span]:
     text = text.removeprefix("the server ").removeprefix("server ")
     role: Role = "bad" if reading.bad_end else "dim"
     return [Span(f"  {'✝' if reading.bad_end else '○'} {text}", role)]
+
+
+def _waiting_pieces(reading: Reading) -> list[Piece]:
+    """How many calls of a live capture wait, and how long the oldest has waited."""
+    oldest = reading.waiting.oldest if reading.is_live else None
+    waited_ns = None if oldest is None else reading.waited_ns(oldest)
+    return waiting_pieces(reading.waiting.count, waited_ns or 0, "waiting")
 
 
 def _match_spans(reading: Reading, scan: Scan, *, is_searching: bool) -> list[Span]:

@@ -19,8 +19,17 @@ from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollTo
 from textual.strip import Strip
 
+from mcpproxy.tui.layout_state import saved_columns
 from mcpproxy.tui.safe_text import STYLES, cursor_styles, marked_strip, role_styles, segments, strip
-from mcpproxy.tui.widgets.columns import Column, MemoryRows, TableLine, TableRows, layout, line_layout
+from mcpproxy.tui.widgets.columns import (
+    Column,
+    MemoryRows,
+    TableLine,
+    TableRows,
+    columns_to_show,
+    layout,
+    line_layout,
+)
 from mcpproxy.wording.spans import Role, Span
 
 __all__ = ["Column", "MemoryRows", "Table", "TableLine", "TableRows", "layout"]
@@ -59,6 +68,7 @@ class Table(ScrollView, can_focus=True):
         Binding("home,g", "edge(-1)", "First", show=False, id="first"),
         Binding("end,G", "edge(1)", "Last", show=False, id="last"),
         Binding("enter", "choose", "open", id="open"),
+        Binding("vertical_line", "choose_columns", "columns", show=False, id="columns"),
     ]
 
     cursor: reactive[int] = reactive(0, repaint=False)
@@ -104,6 +114,30 @@ class Table(ScrollView, can_focus=True):
             """The table."""
             return self.table
 
+    class ColumnsRequested(Message):
+        """The user wants to choose the columns."""
+
+        def __init__(self, table: "Table") -> None:
+            super().__init__()
+            self.table = table
+
+        @property
+        def control(self) -> "Table":
+            """The table."""
+            return self.table
+
+    class ColumnsChosen(Message):
+        """The user has chosen other columns."""
+
+        def __init__(self, table: "Table") -> None:
+            super().__init__()
+            self.table = table
+
+        @property
+        def control(self) -> "Table":
+            """The table."""
+            return self.table
+
     class CellClicked(Message):
         """A click on a cell of a row."""
 
@@ -116,9 +150,27 @@ class Table(ScrollView, can_focus=True):
             """The table."""
             return self.table
 
-    def __init__(self, columns: Sequence[Column], *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        *,
+        place: str = "",
+        id: str | None = None,  # noqa: A002 - Textual's name
+    ) -> None:
+        """Create the table, without rows.
+
+        Args:
+            columns: all columns that it can show.
+            place: the name of the list in the file that keeps the user's choice of columns; empty if there is none.
+            id: the id of the widget.
+        """
         super().__init__(id=id)
         self.columns = tuple(columns)
+        """All columns that it can show."""
+        self.place = place
+        """The name of the list for the choice of columns; empty if its columns cannot be chosen."""
+        self.chosen_names = saved_columns(place) if place else ()
+        """The names of the columns that the user has chosen; empty without a choice."""
         self.rows: TableRows = MemoryRows()
         self._count = 0
         self._layout: list[tuple[Column, int]] = []
@@ -148,8 +200,29 @@ class Table(ScrollView, can_focus=True):
         self.renew()
         self.go(self.cursor, keep_following=True)
 
+    def set_place(self, place: str) -> None:
+        """Use the choice of columns for another list."""
+        if place != self.place:
+            self.place, self.chosen_names = place, saved_columns(place)
+            self._layout_width = -1
+            self.refresh()
+
+    def choose(self, names: Sequence[str]) -> None:
+        """Show the columns with these names, in this order; without names, those that fit the width."""
+        self.chosen_names = tuple(names)
+        self._layout_width = -1
+        self.refresh()
+        self.post_message(self.ColumnsChosen(self))
+
+    def widths(self, width: int) -> dict[str, int]:
+        """Returns the widths of the columns that a table of this width shows, by their names, in cells."""
+        return {column.name: size for column, size in self._layout_for(width)}
+
+    def _layout_for(self, width: int) -> list[tuple[Column, int]]:
+        return layout(columns_to_show(self.columns, self.chosen_names), width)
+
     def set_columns(self, columns: Sequence[Column]) -> None:
-        """Show these columns."""
+        """Show these columns, or those of them that the user has chosen."""
         if tuple(columns) == self.columns:
             return
         self.columns = tuple(columns)
@@ -190,7 +263,7 @@ class Table(ScrollView, can_focus=True):
     @property
     def shown_columns(self) -> Sequence[Column]:
         """The columns that fit."""
-        return [column for column, _ in layout(self.columns, self.room.width)]
+        return [column for column, _ in self._layout_for(self.room.width)]
 
     @property
     def room(self) -> Size:
@@ -261,6 +334,14 @@ class Table(ScrollView, can_focus=True):
         if len(self.rows):
             self.post_message(self.RowSelected(self, self.cursor))
 
+    def action_choose_columns(self) -> None:
+        """Let the user choose the columns."""
+        self.post_message(self.ColumnsRequested(self))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's
+        """Whether an action is possible: the columns of some tables cannot be chosen."""
+        return action != "choose_columns" or bool(self.place)
+
     def on_click(self, event: events.Click) -> None:
         """Put the cursor on the row; another click opens the row."""
         offset = event.get_content_offset(self)
@@ -287,7 +368,7 @@ class Table(ScrollView, can_focus=True):
     def _column_at(self, x: int) -> str | None:
         """The name of the column at a cell of a line, or None if there is none."""
         right_edge = 0
-        for column, width in layout(self.columns, self.room.width):
+        for column, width in self._layout_for(self.room.width):
             right_edge += width + 1
             if x < right_edge:
                 return column.name
@@ -380,7 +461,7 @@ class Table(ScrollView, can_focus=True):
         """Draw one line: the heading, a row, or an empty line."""
         width = self.room.width
         if width != self._layout_width:
-            self._layout, self._layout_width = layout(self.columns, width), width
+            self._layout, self._layout_width = self._layout_for(width), width
         if y == 0:
             return self._heading_strip(width)
         row = int(self.scroll_y) + y - 1

@@ -50,6 +50,9 @@ SANITISING = {("widgets/editor.py", "imports TextArea")}
 PASSING_ON = {("drawn_cells.py", "imports rich.color"), ("drawn_cells.py", "imports rich.console")}
 """A module may use types of Rich if it only passes on what Textual has drawn."""
 
+COLOURS = (("rich.style", {"Style"}), ("rich.color", {"ColorSystem"}))
+"""What may be imported of Rich: it colours text, but does not draw any."""
+
 
 def leaks(tree: ast.AST) -> Iterator[str]:
     """Code that draws text, or could, without going through the boundary."""
@@ -86,7 +89,7 @@ def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
     names = {name.name for name in node.names}
     if module == "textual.widgets" or module.startswith("textual.widgets."):
         yield from (f"imports {name}" for name in sorted(names & WIDGETS))
-    elif module in DRAWING or (module.split(".")[0] == "rich" and (module, names) != ("rich.style", {"Style"})):
+    elif module in DRAWING or (module.split(".")[0] == "rich" and (module, names) not in COLOURS):
         yield f"imports {module}"
 
 
