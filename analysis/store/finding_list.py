@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from analysis.cached import modules_hash
 from analysis.child_process import as_json, from_json
 from analysis.output_cache import OutputCache
 from analysis.reading import Reading, Step
@@ -21,8 +22,8 @@ from captures.listing import segments, total_size
 
 MIN_CAPTURE_BYTES: Final = 1 << 20
 """The smallest capture whose list is kept, in bytes; the rules judge a smaller one in less than half a second."""
-_FORMAT: Final = "findings, then the conclusion"
-"""The order in a file; it changes with what a file contains."""
+_PRODUCERS: Final = ("analysis/store/finding_list.py",)
+"""The modules that a list depends on, apart from those that read and judge."""
 
 
 class Conclusion(NamedTuple):
@@ -90,7 +91,7 @@ def _output_of(path: Path) -> OutputCache | None:
         is_kept = not is_live(files[-1]) and total_size(files) >= MIN_CAPTURE_BYTES
     except (CaptureError, OSError):
         return None
-    return OutputCache(path, "findings", _FORMAT) if is_kept else None
+    return OutputCache(path, "findings", modules_hash(_PRODUCERS)) if is_kept else None
 
 
 def _entry_of(message: bytes) -> Finding | Conclusion:
