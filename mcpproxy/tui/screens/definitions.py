@@ -85,7 +85,7 @@ class ToolsScreen(CaptureScreen):
         """The tools, and the definition of one of them."""
         yield ClickableLine(id="title")
         with Container(id="split"):
-            yield Table(COLUMNS, id="tools")
+            yield Table(COLUMNS, place="tools", id="tools")
             with Vertical(id="box"):
                 yield ClickableLine(id="below")
                 yield Reader(id="reader", pane="definition")

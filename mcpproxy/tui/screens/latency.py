@@ -69,7 +69,7 @@ class LatencyScreen(CaptureScreen):
     def compose(self) -> ComposeResult:
         """The kinds of requests, and the distribution of one of them."""
         yield ClickableLine(id="title")
-        yield Table(COLUMNS, id="latency")
+        yield Table(COLUMNS, place="latency", id="latency")
         yield KindDetail(self.reading)
         yield Foot()
 
