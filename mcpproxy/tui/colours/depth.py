@@ -27,7 +27,9 @@ class ColourDepth(Enum):
     """Any colour."""
 
 
-def colour_depth(environ: Mapping[str, str], terminfo_colours: Callable[[str], int | None] | None = None) -> ColourDepth:
+def colour_depth(
+    environ: Mapping[str, str], terminfo_colours: Callable[[str], int | None] | None = None
+) -> ColourDepth:
     """Returns the colours that the terminal can show.
 
     Args:

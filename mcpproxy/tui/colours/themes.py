@@ -16,9 +16,7 @@ from mcpproxy.tui.colours.depth import ColourDepth
 def _scroll_bar(track: str, bar: str, active_bar: str) -> dict[str, str]:
     """The colours of a scroll bar; in Textual's own, the track is darker than the screen."""
     return {
-        **dict.fromkeys(
-            ("scrollbar-background", "scrollbar-background-hover", "scrollbar-background-active"), track
-        ),
+        **dict.fromkeys(("scrollbar-background", "scrollbar-background-hover", "scrollbar-background-active"), track),
         "scrollbar": bar,
         "scrollbar-hover": active_bar,
         "scrollbar-active": active_bar,
