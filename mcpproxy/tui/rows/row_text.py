@@ -49,6 +49,8 @@ class RowText(NamedTuple):
     """For the head and the legs of a login: its number."""
     login_state: LoginState | None = None
     """What was known about that login."""
+    turn: str = ""
+    """The id of the turn that its call belongs to, if it is wanted."""
 
 
 PENDING_TEXT: Final = RowText(Span(""), (Span("…", "dim"),), is_final=False)

@@ -88,7 +88,7 @@ class FindingsScreen(ListScreen):
         """The list, and below it the full text of one finding."""
         yield ClickableLine(id="title")
         yield SafeText(id="forgotten")
-        yield Table(COLUMNS, id="findings")
+        yield Table(COLUMNS, place="findings", id="findings")
         yield SafeText(id="nothing")
         yield Pane(id="detail")
         yield self.box

@@ -10,6 +10,7 @@ from typing import ClassVar, Final, TypeVar
 from textual import on
 from textual.binding import Binding, BindingType
 
+from mcpproxy.tui.screens.column_choice import choose_columns
 from mcpproxy.tui.screens.titled_screen import TitledScreen
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.tui.widgets.pane import Pane
@@ -60,6 +61,12 @@ class ListScreen(TitledScreen):
         """The detail."""
         return self.query_one(self.DETAIL, Pane)
 
+    @property
+    def position(self) -> str:
+        """The number of the row at the cursor, and how many are listed."""
+        row_count = len(self.table.rows)
+        return f"{self.table.cursor + 1:,}/{row_count:,}" if row_count else ""
+
     def update_rows(self) -> None:
         """Show the current rows in the current order."""
         self.table.renew()
@@ -84,6 +91,7 @@ class ListScreen(TitledScreen):
     @on(Table.RowHighlighted)
     def _note_move(self) -> None:
         self.has_moved = True
+        self.show_title()
 
     # ---- keys
 
@@ -91,6 +99,11 @@ class ListScreen(TitledScreen):
         """Sort by the next column."""
         self.order = self.SORTS[(self.SORTS.index(self.order) + 1) % len(self.SORTS)]
         self.update_rows()
+
+    @on(Table.ColumnsRequested)
+    def _choose_columns(self, event: Table.ColumnsRequested) -> None:
+        """Let the user choose the columns of a list."""
+        choose_columns(self, event.table)
 
     @on(Table.HeadClicked)
     def _sort_by_heading(self, event: Table.HeadClicked) -> None:

@@ -78,7 +78,7 @@ class StderrScreen(CaptureScreen):
         yield ClickableLine(id="title")
         yield SafeText(id="nothing")
         with Horizontal():
-            yield Table(LINE_COLUMNS, id="log")
+            yield Table(LINE_COLUMNS, place="stderr", id="log")
             yield Table(NEARBY_COLUMNS, id="meanwhile")
         yield SafeText(id="full")
         yield FilterBox("words that a line must contain", of="stderr", id="filter")

@@ -331,6 +331,8 @@ class Stage:
         screen = app.screen
         if isinstance(screen, ComparisonScreen) and screen.comparing.is_busy:
             busy.append("the process that compares has not answered")
+        if isinstance(screen, TrafficScreen) and screen.split._preview_timer is not None:
+            busy.append("a preview is due")
         if app.animator._animations or app.animator._scheduled:
             busy.append("something moves")
         busy += [f"{worker} runs" for worker in app.workers if not worker.is_finished]
