@@ -1,8 +1,8 @@
 """The user's input history: SQL typed at the prompt or on a screen, filters, and filters saved under a name.
 
 Each statement is a line of one file; each filter is a line of another, after the name of its screen; each saved filter
-is a line of a third, after its own name. Only the user can read them (0600), because they may quote a capture. They are a convenience: if they cannot be read or written, the
-program continues without them.
+is a line of a third, after its own name. Only the user can read them (0600), because they may quote a capture. They are
+a convenience: if they cannot be read or written, the program continues without them.
 """
 
 import os

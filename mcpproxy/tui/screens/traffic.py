@@ -196,7 +196,7 @@ class TrafficScreen(CaptureScreen):
     @on(Table.RowHighlighted)
     def _moved(self) -> None:
         self.detail.page = 0
-        self._show_place()
+        self.detail.show()
 
     @on(DetailRead)
     def _detail_read(self, event: DetailRead) -> None:

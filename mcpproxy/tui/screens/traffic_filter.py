@@ -68,6 +68,8 @@ class TrafficFilter:
         """What the list showed before an expression was typed; None if the box is closed."""
         self._typed_scan: Scan | None = None
         """The scan for an expression that is being typed, until it has found something or has ended."""
+        self._has_typed = False
+        """Whether what was typed has changed the rows."""
 
     @property
     def text(self) -> str:
@@ -115,7 +117,7 @@ class TrafficFilter:
         listing = self._listing
         self._forget()
         self.scan, listing.selected_rows = scan, scan.rows
-        if self._reading.is_live and not _TROUBLE_TERMS.isdisjoint(expression.terms):
+        if self._reading.is_live and not _TROUBLE_TERMS.isdisjoint(scan.row_filter.terms):
             listing.selected_rows = WaitingFirstRows(scan.rows)
             is_following = False
         self._cursor_goal = (entry, 0) if entry is not None and not is_following else None
@@ -130,6 +132,7 @@ class TrafficFilter:
     def begin_typing(self) -> str:
         """Note what the list shows, before an expression is typed; returns the text to begin with."""
         listing = self._listing
+        self._has_typed = False
         self._typed_over = _ListState(
             self.text,
             listing.entry,
@@ -151,6 +154,7 @@ class TrafficFilter:
         current = self._typed_scan or self.scan
         if (expression.text if expression is not None else "") == (current.row_filter.text if current else ""):
             return
+        self._has_typed = True
         if expression is None:
             self._drop_typed_scan()
             self._show_all(earlier.entry)
@@ -178,9 +182,8 @@ class TrafficFilter:
         """Show what was shown before an expression was typed, and close the box."""
         self._screen.leave_box()
         earlier = self._typed_over
-        current = self._typed_scan or self.scan
         self._end_typing()
-        if earlier is None or earlier.text == (current.row_filter.text if current is not None else ""):
+        if earlier is None or not self._has_typed:
             self._show_empty_text()
             return
         if earlier.text:
@@ -216,7 +219,8 @@ class TrafficFilter:
 
     def _show_all(self, entry: int | None = None) -> None:
         entry = self._listing.entry if entry is None else entry
-        self.drop()
+        self._screen.stop_thread()
+        self._forget()
         self._listing.rows.is_exchanges = False
         self._listing.show(entry)
         self._show_empty_text()
