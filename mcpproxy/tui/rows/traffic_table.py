@@ -66,7 +66,7 @@ class TrafficRows:
         """The marked rows, by the numbers of their records, with their notes."""
         self.is_narrow = False
         """Whether the column with the content has no room for a note, so that notes follow the names."""
-        self.is_short = True
+        self.is_short = False
         """Whether tool calls are shown without `tools/`, because the names have no room."""
         self.folds: LoginFolds | None = None
         """Which logins are folded; None if the rows have no folds."""
