@@ -18,10 +18,11 @@ from captures.follow import follow
 from captures.identity import capture_id
 from captures.reader import Capture
 from mcpproxy.cli.diagnostics import INTERRUPTED, Exit, fail, say
-from mcpproxy.cli.export_file import ExportInput, report_missing
+from mcpproxy.cli.export_file import ExportInput
 from mcpproxy.cli.follow_selection import FollowedCaptures
 from mcpproxy.cli.redacted_copies import command_inputs
 from mcpproxy.cli.selection import scope_of
+from mcpproxy.exporters.files import report_missing
 from mcpproxy.exporters.otlp.capture import SpanBuilder
 from mcpproxy.exporters.otlp.histograms import DurationHistograms
 from mcpproxy.sanitise import sanitise

@@ -27,6 +27,7 @@ from mcpproxy.cli.message_filter import parse_message_filter
 from mcpproxy.cli.outputs import check_file_output, names_recording
 from mcpproxy.cli.redacted_copies import command_inputs
 from mcpproxy.cli.selection import add_captures
+from mcpproxy.exporters.formats import FORMAT_OF_SUFFIX
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.nearest import nearest
@@ -34,7 +35,7 @@ from mcpproxy.wording.nearest import nearest
 TABLE_FORMATS: Final = ("parquet", "csv", "duckdb")
 FILE_FORMATS: Final = ("otlp", "har", "perfetto", "markdown")
 _DATABASE_SUFFIX: Final = ".duckdb"
-_FORMAT_OF_SUFFIX: Final = {".har": "har", ".md": "markdown", _DATABASE_SUFFIX: "duckdb"}
+_FORMAT_OF_SUFFIX: Final = {**FORMAT_OF_SUFFIX, _DATABASE_SUFFIX: "duckdb"}
 _is_file_extension: Final = re.compile(r"\.(?=[0-9]*[A-Za-z])[A-Za-z0-9]{1,8}").fullmatch
 """Matches a file extension, but not a version number or a date at the end of a folder's name."""
 _REFUSED_WHILE_FOLLOWING: Final = {

@@ -2,67 +2,30 @@
 
 import argparse
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 from captures.errors import CaptureError
 from captures.new_file import new_file
 from mcpproxy.cli.diagnostics import Exit, Progress, say
 from mcpproxy.cli.message_filter import filter_for_capture
 from mcpproxy.cli.outputs import written_line
-from mcpproxy.exporters.source import ExportSource
-from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.counts import count_text
+from mcpproxy.exporters.files import WRITERS, CaptureInput, WriteOptions, empty_output_error
 from mcpproxy.wording.units import size
 
 PROGRESS_BYTES: Final = 1 << 20
 """How many bytes are read between two updates of the progress line."""
 
 
-class ExportInput:
-    """The captures of an export, opened one by one."""
+class ExportInput(CaptureInput):
+    """The captures of an export, with a progress line on stderr."""
 
     def __init__(self, paths: list[Path]) -> None:
-        self.paths = paths
-        self.has_losses = False
-        """Whether any capture is damaged, or could not be read."""
-        self.read_count = 0
-        """How many captures could be read."""
+        super().__init__(paths, self._say, self._show_progress)
         self._progress = Progress()
         self._bytes_read = self._bytes_shown = 0
 
-    def sources(self) -> Iterator[ExportSource]:
-        """Yield the captures that can be read; report those that are damaged or cannot be read."""
-        for path in self.paths:
-            try:
-                source = ExportSource(path, self._on_bytes_read)
-                yield source
-            except CaptureError as error:
-                self.has_losses = True
-                self._progress.clear()
-                say(str(error))
-                continue
-            self.read_count += 1
-            damage = source.reading.damage
-            if damage is not None:
-                self.has_losses = True
-                self.say(
-                    f"{sanitise(str(damage))}; the rest was exported; `mcpproxy verify` lists the damage, "
-                    "`mcpproxy repair` copies everything intact"
-                )
-
-    def first_ns(self) -> int:
-        """Return when the earliest capture began, in ns since 1970; 0 if that is unknown."""
-        wall_times = []
-        for path in self.paths:
-            with suppress(CaptureError):
-                wall_times.append(ExportSource(path).wall_ns)
-        return min((wall_ns for wall_ns in wall_times if wall_ns is not None), default=0)
-
-    def say(self, message: str) -> None:
+    def _say(self, message: str) -> None:
         """Remove the progress line, and report a message on stderr."""
         self._progress.clear()
         say(message)
@@ -71,7 +34,7 @@ class ExportInput:
         """Remove the progress line."""
         self._progress.clear()
 
-    def _on_bytes_read(self, count: int) -> None:
+    def _show_progress(self, count: int) -> None:
         self._bytes_read += count
         if self._bytes_read - self._bytes_shown >= PROGRESS_BYTES:
             self._bytes_shown = self._bytes_read
@@ -85,158 +48,24 @@ _ADVICE: Final = {
     "markdown": "paste it into an issue",
 }
 """Advice on what to do with a file of each format."""
-Writer = Callable[[ExportInput, argparse.Namespace, IO[bytes]], str]
-"""Writes the file; returns a description of its contents, or an empty text if it wrote nothing."""
 
 
 def export_file(paths: list[Path], options: argparse.Namespace) -> int:
     """Write the file; returns 2 if a capture is damaged or cannot be read."""
     target = Path(options.output)
-    captures = ExportInput(paths)
+    captures, filter_ = ExportInput(paths), options.filter
+    selection = None if filter_ is None else lambda path: filter_for_capture(path, filter_)
+    write_options = WriteOptions(target.parent, selection, options.payloads)
     try:
         with new_file(target, replace=options.force, advice="; --force replaces it") as temporary_path:
             with temporary_path.open("wb") as file:
-                contents = _WRITERS[options.format](captures, options, file)
+                contents = WRITERS[options.format](captures, write_options, file)
             if not captures.read_count:
                 raise CaptureError("no capture could be read, so nothing was written")
             if not contents:
-                raise CaptureError(_empty_output_error(options))
+                raise CaptureError(empty_output_error(options.format, is_filtered=bool(filter_)))
             size_bytes = temporary_path.stat().st_size
     finally:
         captures.close()
     sys.stdout.write(written_line(target, contents, size_bytes, _ADVICE[options.format]))
     return int(Exit.USAGE if captures.has_losses else Exit.FINE)
-
-
-def _empty_output_error(options: argparse.Namespace) -> str:
-    if options.format == "har" and options.filter:
-        return "no HTTP exchange matches the filter; nothing was written"
-    if options.format == "har":
-        advice = "export sessions over stdio as otlp, perfetto or markdown"
-        return f"there are no HTTP exchanges to write as HAR; {advice}; nothing was written"
-    return "no message matches the filter; nothing was written"
-
-
-def _write_otlp(captures: ExportInput, options: argparse.Namespace, file: IO[bytes]) -> str:
-    from mcpproxy.exporters.otlp.capture import SpanBuilder
-    from mcpproxy.exporters.otlp.conventions import CallSpan
-    from mcpproxy.exporters.otlp.histograms import DurationHistograms
-    from mcpproxy.exporters.otlp.json_lines import metric_lines, trace_lines
-
-    histograms, count = DurationHistograms(), 0
-
-    def spans() -> Iterator[CallSpan]:
-        nonlocal count
-        for source in captures.sources():
-            selection, fold = filter_for_capture(source.path, options.filter), source.reading.fold
-            capture_spans = SpanBuilder(source.id, fold, histograms, selection, payloads=options.payloads)
-            for step in source:
-                for span in capture_spans.on_step(step):
-                    count += 1
-                    yield span
-            report_missing(fold.wall_ns, fold.forgotten_entries, source.path, captures.say)
-
-    for line in trace_lines(spans()):
-        file.write(line)
-    for line in metric_lines(histograms):
-        file.write(line)
-    series = f"{count_text(len(histograms), 'series', 'series')} of histograms"
-    return f"{count_text(count, 'span')}, {series}" if count or options.filter is None else ""
-
-
-def _write_har(captures: ExportInput, options: argparse.Namespace, file: IO[bytes]) -> str:
-    from mcpproxy.exporters.har import HarEntryBuilder, HarFile
-
-    with tempfile.TemporaryFile(prefix=".mcpproxy-", dir=Path(options.output).parent) as spool:
-        har = HarFile(spool)
-        for source in captures.sources():
-            entries = HarEntryBuilder(source.id, source.reading.fold, filter_for_capture(source.path, options.filter))
-            for step in source:
-                for entry in entries.on_step(step):
-                    har.add(entry)
-            if not entries.is_http and len(captures.paths) > 1:
-                captures.say(f"{sanitise(str(source.path))} was recorded over stdio, which HAR cannot hold")
-            if entries.lost_request_count:
-                count = count_text(entries.lost_request_count, "exchange")
-                captures.say(
-                    f"{sanitise(str(source.path))}: {count} left out, because the record of the request is lost"
-                )
-            if entries.truncated_body_count:
-                count = count_text(entries.truncated_body_count, "body", "bodies")
-                captures.say(f"{sanitise(str(source.path))}: {count} cut at 16 MiB")
-        for piece in har.pieces():
-            file.write(piece)
-        return count_text(len(har), "entry", "entries") if len(har) else ""
-
-
-def _write_perfetto(captures: ExportInput, options: argparse.Namespace, file: IO[bytes]) -> str:
-    from mcpproxy.exporters.trace_events import Event, ProcessNumbers, TraceEventBuilder, file_pieces
-
-    processes, ids, count = ProcessNumbers(), [], 0
-    first_ns = captures.first_ns()
-
-    def events() -> Iterator[list[Event]]:
-        nonlocal count
-        for number, source in enumerate(captures.sources()):
-            name = source.name or source.path.stem
-            offset_ns = 0 if source.wall_ns is None else source.wall_ns - first_ns
-            selection = filter_for_capture(source.path, options.filter)
-            capture_events = TraceEventBuilder(
-                source.id, source.reading.fold, name, processes, number, offset_ns, selection
-            )
-            ids.append(source.id)
-            for step in source:
-                yield capture_events.on_step(step)
-            count += capture_events.call_count
-            if source.wall_ns is None and len(captures.paths) > 1:
-                captures.say(f"{sanitise(str(source.path))} does not record its start time, so it begins at 0")
-
-    for piece in file_pieces(events(), ids):
-        file.write(piece)
-    return count_text(count, "call") if count or options.filter is None else ""
-
-
-def _write_markdown(captures: ExportInput, options: argparse.Namespace, file: IO[bytes]) -> str:
-    from mcpproxy.exporters.markdown import MarkdownExport, collect_facts
-    from mcpproxy.wording.markdown import MAX_ISSUE_CHARS
-
-    characters, has_selected = 0, False
-    for source in captures.sources():
-        selection = filter_for_capture(source.path, options.filter)
-        page = MarkdownExport(source.path, source.reading.fold, collect_facts(source.path), selection)
-        pieces = [page.heading()]
-        for step in source:
-            pieces += page.feed(step)
-            if len(pieces) > 1000:
-                characters += _write(file, pieces)
-                pieces = []
-        characters += _write(file, pieces)
-        has_selected = has_selected or page.has_selected
-    if characters > MAX_ISSUE_CHARS:
-        captures.say(
-            f"GitHub accepts {MAX_ISSUE_CHARS:,} characters in an issue, and this has {characters:,}; "
-            "shorten it with --filter"
-        )
-    return count_text(characters, "character") if has_selected else ""
-
-
-def _write(file: IO[bytes], pieces: list[str]) -> int:
-    text = "".join(pieces)
-    file.write(text.encode("utf-8", "replace"))
-    return len(text)
-
-
-def report_missing(wall_ns: int | None, forgotten: object, path: Path, say_: Callable[[str], None]) -> None:
-    """Report what spans lack: the real times, or requests that were dropped to limit memory."""
-    if wall_ns is None:
-        say_(f"{sanitise(str(path))} does not record its start time, so its times count from 1970")
-    for loss in forgotten if isinstance(forgotten, list) else []:
-        say_(f"{sanitise(str(path))}: {loss.text}")
-
-
-_WRITERS: Final[dict[str, Writer]] = {
-    "otlp": _write_otlp,
-    "har": _write_har,
-    "perfetto": _write_perfetto,
-    "markdown": _write_markdown,
-}

@@ -11,7 +11,7 @@ import argparse
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from captures.new_file import new_file
 from mcpproxy.cli.arguments import Parser, add_memory
@@ -20,11 +20,6 @@ from mcpproxy.cli.outputs import check_file_output, written_line
 from mcpproxy.cli.redacted_copies import command_inputs
 from mcpproxy.cli.selection import add_captures
 from mcpproxy.wording.counts import count_text
-
-if TYPE_CHECKING:
-    from analysis.store.open import Sources
-    from analysis.store.stats import Loss
-    from mcpproxy.html_report.report import HtmlReport
 
 DEFAULT_MEMORY_BYTES: Final = 1 << 30
 """The default limit of the database's memory, in bytes."""
@@ -64,22 +59,12 @@ def run(arguments: list[str]) -> int:
 
 def _write_report(paths: list[Path], options: argparse.Namespace) -> int:
     # Loading DuckDB takes a tenth of a second; --help should not wait for it.
-    from analysis.store.open import Sources, use_sources
-    from analysis.store.report_rows import report_rows
     from mcpproxy.cli.check_warnings import say_faults
-    from mcpproxy.html_report.report import HtmlReport
+    from mcpproxy.html_report.build import build_report
     from mcpproxy.sql.session import ProgressLine, cache_size_warning, report_losses
 
     with ProgressLine() as progress:
-
-        def build(sources: Sources) -> "tuple[HtmlReport | None, list[Loss], Sources]":
-            if not sources.readable:
-                return None, [], sources
-            with report_rows(sources.readable, progress=progress.update, memory=options.memory) as rows:
-                sources = sources._replace(refused=[*sources.refused, *rows.refused])
-                return HtmlReport(rows, progress.update), rows.losses(), sources
-
-        report, losses, sources = use_sources(paths, build, progress=progress.update, memory=options.memory)
+        report, losses, sources = build_report(paths, progress.update, options.memory)
     for notice in (*cache_size_warning(), *sources.duplicate_notices, *(str(error) for _, error in sources.refused)):
         say(notice)
     if report is None:

@@ -26,7 +26,7 @@ KEYWORDS: Final = (
 """The words that the prompt and the screen complete in addition to names."""
 
 
-class _StatementPiece(NamedTuple):
+class StatementPiece(NamedTuple):
     """A piece of a statement; the pieces together are the whole statement."""
 
     kind: Literal["bare", "quoted", "comment", "remark"]
@@ -40,7 +40,7 @@ def is_complete(text: str) -> bool:
     if ";" not in text:
         return False
     has_ended = False
-    for kind, piece, is_closed in _pieces(text):
+    for kind, piece, is_closed in statement_pieces(text):
         if not is_closed:
             return False
         if kind == "quoted":
@@ -60,7 +60,7 @@ def in_one_line(text: str) -> str | None:
     """
     parts: list[str] = []
     bare_text, last_quoted = "", ""
-    for kind, piece, _ in _pieces(text):
+    for kind, piece, _ in statement_pieces(text):
         if kind != "quoted":
             bare_text += "" if kind == "remark" else piece
             continue
@@ -79,22 +79,23 @@ def _joined_lines(text: str) -> str:
     return re.sub(r"\s+", lambda blanks: " " if _LINE_END.search(blanks[0]) else blanks[0], text)
 
 
-def _pieces(text: str) -> Iterator[_StatementPiece]:
+def statement_pieces(text: str) -> Iterator[StatementPiece]:
+    """Yields the strings, quoted names and comments of SQL, and what is between them; joined, they are the SQL."""
     piece_start = position = 0
     while token := _TOKEN.search(text, position):
         if token["name"]:
             position = token.end()
             continue
         if token.start() > piece_start:
-            yield _StatementPiece("bare", text[piece_start : token.start()])
+            yield StatementPiece("bare", text[piece_start : token.start()])
         opening, end = token[0], _piece_end(text, token)
         piece_start = position = len(text) if end is None else end
         kind: Literal["quoted", "comment", "remark"] = (
             "remark" if opening == "--" else "comment" if opening == "/*" else "quoted"
         )
-        yield _StatementPiece(kind, text[token.start() : position], end is not None)
+        yield StatementPiece(kind, text[token.start() : position], end is not None)
     if piece_start < len(text):
-        yield _StatementPiece("bare", text[piece_start:])
+        yield StatementPiece("bare", text[piece_start:])
 
 
 def _piece_end(text: str, token: re.Match[str]) -> int | None:

@@ -32,8 +32,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from rich.console import RenderableType
 from textual import events
+from textual._compositor import CompositorUpdate
 from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 from textual.command import CommandList, CommandPalette, SearchIcon
@@ -69,6 +69,7 @@ from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.sql import SqlScreen
 from mcpproxy.tui.screens.titled_screen import TitledScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
+from mcpproxy.tui.suspension import Suspension
 from mcpproxy.tui.widgets.foot import Foot
 
 MAX_SCREEN_DEPTH: Final = 12
@@ -103,6 +104,7 @@ class TuiApp(Host):
     ENABLE_COMMAND_PALETTE = True
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "interrupt", "quit", show=False, priority=True, id="interrupt"),
+        Binding("ctrl+z", "suspend_process", "suspend", show=False),
     ]
 
     def __init__(
@@ -130,6 +132,7 @@ class TuiApp(Host):
         """The pace at which screens hear of news about the open capture; exists once the app runs."""
         self._empty_text, self._first_path = empty_text, first_path
         self._drawn_cells = DrawnCells()
+        self._suspension = Suspension(self)
         self._opened: tuple[Reading, StepThread] | None = None
         self._return_to: tuple[Path, Callable[[OpenCapture], Screen[None]]] | None = None
         """The capture and screen to return to from another capture."""
@@ -146,6 +149,8 @@ class TuiApp(Host):
         """Show the sessions, or the capture named on the command line."""
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         self.news_pace = NewsPace()
+        if not self.is_headless:
+            self._suspension.watch()
         make_collections_rare()  # each collection blocks the interpreter, and so the screen
         self.keys = bindings.read_keys()
         self.set_keymap(dict(self.keys.keymap))
@@ -166,13 +171,13 @@ class TuiApp(Host):
 
     def on_open_requested(self, event: OpenRequested) -> None:
         """Show the traffic of a capture."""
-        self.open(event.path)
+        self.open(event.path, is_at_longest_wait=event.is_at_longest_wait)
 
-    def open(self, path: Path) -> None:
-        """Show the traffic of a capture."""
+    def open(self, path: Path, *, is_at_longest_wait: bool = False) -> None:
+        """Show the traffic of a capture; at the call that has waited longest, if that is wanted."""
         capture = self.open_capture(path)
         if capture is not None:
-            self.push_screen(TrafficScreen(capture))
+            self.push_screen(TrafficScreen(replace(capture, is_at_longest_wait=is_at_longest_wait)))
 
     def open_capture(self, path: Path) -> OpenCapture | None:
         """Start reading a capture; returns None, and notifies the user, if it cannot be read."""
@@ -186,7 +191,7 @@ class TuiApp(Host):
             return None
         self._opened = (
             reading,
-            StepThread(reading.follow, self._report_growth, lambda reason: self._report_failure(path, reason)),
+            StepThread(reading.follow, self.announce_growth, lambda reason: self._report_failure(path, reason)),
         )
         self.checking.read(reading)
         return OpenCapture(reading)
@@ -285,7 +290,8 @@ class TuiApp(Host):
 
     # Textual draws a lower screen's output over the top screen, so a screen is notified once it is on top.
 
-    def _report_growth(self) -> None:
+    def announce_growth(self) -> None:
+        """Tell the current screen, soon, that the open capture has grown, or that its ages have; for any thread."""
         self.news_pace.announce(self._post_growth)
 
     def _post_growth(self) -> None:
@@ -319,9 +325,10 @@ class TuiApp(Host):
     def _report_failure(self, path: Path, reason: str) -> None:
         self.screen.post_message(CaptureUnreadable(path, reason))
 
-    def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
+    def _display(self, screen: Screen[Any], renderable: Any) -> None:
         """Draw an update of Textual's, but only cells that change."""
-        super()._display(screen, self._drawn_cells.changes(renderable))
+        is_update = isinstance(renderable, CompositorUpdate)
+        super()._display(screen, self._drawn_cells.changes(renderable) if is_update else renderable)  # type: ignore[arg-type] # Textual's types lack it
 
     # ---- keys
 
@@ -338,6 +345,11 @@ class TuiApp(Host):
         stop = getattr(self.screen, "interrupt", None)
         if stop is None or not stop():
             self.exit()
+
+    def action_suspend_process(self) -> None:
+        """Stop the job until the shell continues it."""
+        if not self.is_headless:
+            self._suspension.suspend()
 
     def action_places(self) -> None:
         """Show the places in the foot until the next key, if they have no row of their own."""
@@ -392,8 +404,11 @@ class TuiApp(Host):
             return self.open_capture(capture.path) if capture is not None else None
         if isinstance(screen, TrafficScreen):
             return screen.capture
-        row = getattr(screen, "entry", None)
-        return OpenCapture(self._opened[0], row) if self._opened is not None else None
+        if self._opened is None:
+            return None
+        below = next((lower for lower in reversed(self.screen_stack) if isinstance(lower, TrafficScreen)), None)
+        limit = below.capture.limit if below is not None else ""
+        return OpenCapture(self._opened[0], getattr(screen, "entry", None), limit=limit)
 
     def action_command_palette(self) -> None:
         """Open the palette."""

@@ -9,27 +9,22 @@ than expected. When Textual draws the whole screen, for example another one or a
 sent: this also repairs what another program has written over it.
 """
 
-import re
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import groupby
-from operator import itemgetter
+from itertools import compress, count, groupby, repeat
+from operator import itemgetter, ne
 from typing import Final
 
-from rich.cells import cell_len
 from rich.color import ColorSystem
 from rich.console import Console
 from rich.style import Style
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.strip import Strip
 
+from mcpproxy.wording.cells import is_narrow
+
 MAX_GAP_CELLS: Final = 8
 """The maximum number of unchanged cells that are sent again because moving over them takes as many bytes."""
-_CERTAIN: Final = re.compile(
-    "[ -~\u00a1-\u00ac\u00ae-\u02ff\u0370-\u0482\u048a-\u058f\u2010-\u2027\u2030-\u205e\u2070-\u20cf\u2100-\u28ff]*"
-)
-"""Text of characters of which each takes at least one cell, and changes no other; the length shows which take two."""
-
 Cell = tuple[str, Style | None]
 """A character and its style."""
 
@@ -42,7 +37,7 @@ class DrawnCells:
         self._lines: dict[int, list[Cell | None]] = {}
         """The cells of each line of the screen, from the left; None for a cell that is not known for sure."""
 
-    def changes(self, update: object) -> object:
+    def changes(self, update: CompositorUpdate) -> CompositorUpdate:
         """Returns what has to be sent for an update of Textual's: the same or, for a part of the screen, less."""
         if isinstance(update, LayoutUpdate):
             return _WholeScreen(self, update)
@@ -146,18 +141,16 @@ def _cells_of(strip: Strip) -> list[Cell] | None:
     """Returns the cells of a part of a line, or None if it has a character that may not take exactly one."""
     cells: list[Cell] = []
     for text, style, _ in strip:
-        if not (_CERTAIN.fullmatch(text) and cell_len(text) == len(text)):
+        if not is_narrow(text):
             return None
-        cells += [(character, style) for character in text]
+        cells.extend(zip(text, repeat(style)))
     return cells
 
 
 def _changed_ranges(former: Sequence[Cell | None], cells: Sequence[Cell]) -> list[tuple[int, int]]:
     """Returns the first cell of each range that has changed, and the one after its last; near ranges are joined."""
     ranges: list[tuple[int, int]] = []
-    for position, (old, new) in enumerate(zip(former, cells, strict=True)):
-        if old == new:
-            continue
+    for position in compress(count(), map(ne, former, cells)):
         if ranges and position - ranges[-1][1] <= MAX_GAP_CELLS:
             ranges[-1] = ranges[-1][0], position + 1
         else:

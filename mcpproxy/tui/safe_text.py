@@ -26,7 +26,7 @@ STYLES: Final[dict[Role, str]] = {
     "plain": "",
     "accent": "$accent",
     "server": "$server",
-    "dim": "$dim",
+    "dim": "$dim-style",
     "warm": "bold $text-warning",
     "bad": "bold $text-error",
 }
@@ -67,8 +67,9 @@ def segments(spans: Iterable[Span], width: int, styles: dict[Role, Style], *, ri
         if cells_left <= 0:
             break
         full_text = sanitise(span.text)
-        text = fit(full_text, cells_left)
-        size = cell_len(text)
+        is_simple = full_text.isascii() and len(full_text) <= cells_left
+        text = full_text if is_simple else fit(full_text, cells_left)
+        size = len(text) if is_simple else cell_len(text)
         while size > cells_left and text:
             # Terminals disagree about a few symbols; text that is too wide by Textual's table must not move a border.
             text = text[:-1]

@@ -35,6 +35,10 @@ class OpenCapture:
     """Whether the detail is opened at once."""
     finding: Finding | None = None
     """The finding in the row; its place is selected when the detail is opened."""
+    limit: str = ""
+    """The filter of the traffic from which a screen is opened: figures are limited to the calls that it selects."""
+    is_at_longest_wait: bool = False
+    """Whether to go to the call that has waited longest, with its exchange open."""
 
     @property
     def entry(self) -> int | None:
@@ -71,7 +75,8 @@ def entries() -> tuple[ScreenEntry, ...]:
 def word_of(screen: Screen[Any]) -> str:
     """The word of a screen, such as `traffic` or `findings`; the name of its module if it has no entry."""
     module = type(screen).__module__
-    return next((entry.word for entry in entries() if entry.create.__module__ == module), module.rpartition(".")[2])
+    word = module.rpartition(".")[2].replace("_", " ")
+    return next((entry.word for entry in entries() if entry.create.__module__ == module), word)
 
 
 def _defined_entries() -> Iterator[ScreenEntry]:

@@ -1,9 +1,9 @@
-"""Themes: dark and light, in the terminal's own palette or in colours of ours.
+"""Themes: dark and light, in colours of our own or in the terminal's palette.
 
-Every role has a colour and a form, so that a screen means the same without colours: `bad` and `warm` are bold, and where
-the palette is the terminal's, `dim` is faint and the row at the cursor is in reverse. Contrast is tested: at least 4.5
-for text and 3 for lines. Of the terminal's palette nothing is known but the names, so text on a coloured background is
-avoided there, and only the first eight colours are used, which every palette keeps apart from its background.
+Every role has a colour and a form, so that a screen means the same without colours: `bad` and `warm` are bold, and
+where the palette is the terminal's, `dim` is faint and the row at the cursor is in reverse. In our own colours, the
+contrast is at least 4.5 for text and 3 for lines, also after rounding to 256 colours. Of a terminal's palette, only the
+names are known; so no text is on a coloured background there, and only the first eight colours are used.
 """
 
 from typing import Final
@@ -38,8 +38,11 @@ DARK: Final = Theme(
     dark=True,
     variables={
         "dim": "#959ba8",
+        "dim-style": "#959ba8",
         "server": "#c49bea",
         "line": "#6b7280",
+        "primary-muted": "#333940",
+        "block-hover-background": "#333940",
         **_scroll_bar("#23262e", "#737a87", "#5fafd7"),
     },
 )
@@ -57,8 +60,11 @@ LIGHT: Final = Theme(
     dark=False,
     variables={
         "dim": "#5f646e",
-        "server": "#7a3e9d",
+        "dim-style": "#5f646e",
+        "server": "#6b2f8f",
         "line": "#7d828b",
+        "primary-muted": "#d5dbe0",
+        "block-hover-background": "#d5dbe0",
         **_scroll_bar("#ebebe6", "#767b84", "#005f87"),
     },
 )
@@ -83,6 +89,7 @@ def _palette_theme(name: str, *, accent: str, warning: str, server: str, is_dark
             "ansi-background": "ansi_default",
             "ansi-foreground": "ansi_default",
             "dim": "ansi_default",
+            "dim-style": "dim ansi_default",
             "server": server,
             "line": "ansi_default",
             "primary-muted": "ansi_default",

@@ -10,6 +10,7 @@ import orjson
 
 from captures.damage import Damage
 from captures.frame import Frame
+from captures.listing import segments, total_size
 from captures.record import Record
 from captures.tail import Tail
 from mcpproxy.wording.json_lines import damage_members, escape_line, row_of, wall_of
@@ -21,22 +22,23 @@ STEP_BYTES: Final = 256 << 10
 class Export:
     """An export of some rows of a capture to a file, which is deleted if the export does not complete."""
 
-    def __init__(self, capture: Path, rows: Sequence[int], target: Path) -> None:
+    def __init__(self, capture: Path, rows: Sequence[int] | None, target: Path) -> None:
         """Create the file.
 
         Args:
             capture: the path of the capture.
-            rows: the rows to export, ascending.
+            rows: the rows to export, ascending; None for all.
             target: the file; it must not exist.
 
         Raises:
             OSError: it cannot be created.
         """
         self.target = target
-        self.rows = rows
+        self._rows = rows
         self.written_count = 0
         """How many rows have been written."""
         self.has_ended = False
+        self._total_bytes = total_size(segments(capture))
         self._tail = Tail(capture, in_records=True)
         self._wall_ns = wall_of(self._tail.header)
         self._row = 0
@@ -47,6 +49,11 @@ class Export:
         except OSError:
             self._tail.close()
             raise
+
+    @property
+    def share(self) -> float:
+        """How much of the capture has been read, from 0 to 1."""
+        return min(1.0, self._tail.read_bytes / max(1, self._total_bytes))
 
     def step(self) -> bool:
         """Write some rows; returns False once all are written.
@@ -68,7 +75,8 @@ class Export:
             if item is not None and entry is not None:
                 assert not isinstance(item, Frame)
                 self._feed(item, entry)
-        is_over = self.written_count == len(self.rows) or self._tail.has_ended or (self._tail.is_at_end and not items)
+        is_complete = self._rows is not None and self.written_count == len(self._rows)
+        is_over = is_complete or self._tail.has_ended or (self._tail.is_at_end and not items)
         if is_over:
             # A frame whose end was not recorded has only parts, and gets no line.
             self._file.close()
@@ -88,7 +96,8 @@ class Export:
 
     def _feed(self, item: Record | Damage, entry: Frame | Record | Damage) -> None:
         row, self._row = self._row, self._row + 1
-        if self.written_count < len(self.rows) and self.rows[self.written_count] == row:
+        rows = self._rows
+        if rows is None or (self.written_count < len(rows) and rows[self.written_count] == row):
             self.written_count += 1
             if isinstance(item, Damage):
                 line = escape_line(orjson.dumps(damage_members(item), default=str).decode())

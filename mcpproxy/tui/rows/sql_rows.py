@@ -1,7 +1,7 @@
 """SQL rows: the tables and views, the rows of a result, one of them in full, and the frame that a row is about."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final, NamedTuple
 
 from mcpproxy.sanitise import sanitise
@@ -20,6 +20,8 @@ MAX_LAID_OUT_COLUMNS: Final = 500
 """The maximum number of columns that are laid out: more than fit on a terminal, but not all if there are thousands."""
 FRAME_COLUMNS: Final = ("frame", "request", "seq", "response")
 """Columns that contain the number of a frame, the most important first."""
+CAPTURE_COLUMN: Final = "capture"
+"""The column that contains the id of a capture."""
 _NUMBER: Final = re.compile(r"[0-9]{1,15}")
 
 
@@ -27,7 +29,7 @@ class ViewRows(MemoryRows[Relation]):
     """Table rows: the tables and views."""
 
     COLUMNS: ClassVar = (
-        Column("name", "name", 18),
+        Column("name", "name", 20),
         Column("kind", "", 5, drop=1),
         Column("row", "each row is", 30, stretch=True),
     )
@@ -42,12 +44,23 @@ class ViewRows(MemoryRows[Relation]):
 class ResultRows(MemoryRows[Sequence[str | None]]):
     """Table rows: the rows of a result, from the first visible column on."""
 
-    def __init__(self, result: ResultTable) -> None:
+    def __init__(self, result: ResultTable, capture_names: Mapping[str, str]) -> None:
+        """Show a result from its first column on.
+
+        Args:
+            result: the result.
+            capture_names: the names of captures, by their ids, which are shown in place of the ids.
+        """
         super().__init__(result.rows)
         self.result = result
+        self._capture_names = capture_names
         self.first_column = 0
         """The first column that is shown."""
         self._widths: dict[int, int] = {}
+
+    def show_capture_names(self, capture_names: Mapping[str, str]) -> None:
+        """Show other names of captures."""
+        self._capture_names, self._widths = capture_names, {}
 
     def _shown_columns(self) -> range:
         return range(self.first_column, min(self.first_column + MAX_LAID_OUT_COLUMNS, len(self.result.columns)))
@@ -57,7 +70,7 @@ class ResultRows(MemoryRows[Sequence[str | None]]):
             name = cells(sanitise(self.result.columns[number][0], MAX_COLUMN_CELLS))
             self._widths[number] = min(
                 MAX_COLUMN_CELLS,
-                max([name, *(cells(row[number] or "NULL") for row in self.result.rows[:MAX_MEASURED_ROWS])]),
+                max([name, *(cells(self._value(row, number) or "NULL") for row in self.items[:MAX_MEASURED_ROWS])]),
             )
         return self._widths[number]
 
@@ -78,7 +91,13 @@ class ResultRows(MemoryRows[Sequence[str | None]]):
     def line(self, row: int) -> TableLine:
         """Returns the line of a row."""
         values = self.items[row]
-        return TableLine({str(number): (cell(values[number]),) for number in self._shown_columns()})
+        return TableLine({str(number): (cell(self._value(values, number)),) for number in self._shown_columns()})
+
+    def _value(self, values: Sequence[str | None], number: int) -> str | None:
+        """The value of a column in a row, with the name of a capture in place of its id."""
+        value = values[number]
+        is_capture = value is not None and self.result.columns[number][0].casefold() == CAPTURE_COLUMN
+        return self._capture_names.get(value, value) if is_capture and value is not None else value
 
 
 def cell(value: str | None) -> Span:
@@ -101,17 +120,27 @@ def frame_ref_of(result: ResultTable, row: int) -> FrameRef | None:
         if value is not None:
             values.setdefault(name.casefold(), value)
     frame = next((values[name] for name in FRAME_COLUMNS if _NUMBER.fullmatch(values.get(name, ""))), None)
-    return None if frame is None else FrameRef(values.get("capture"), int(frame))
+    return None if frame is None else FrameRef(values.get(CAPTURE_COLUMN), int(frame))
 
 
-def row_lines(result: ResultTable, row: int, width: int) -> list[list[Span]]:
-    """Returns a row in full: a line for each value, or more if the value needs them."""
+def row_lines(result: ResultTable, row: int, width: int, capture_files: Mapping[str, str]) -> list[list[Span]]:
+    """Returns a row in full: a line for each value, or more if the value needs them.
+
+    Args:
+        result: the result.
+        row: the row.
+        width: the width of a line, in cells.
+        capture_files: the files of captures, by their ids, which are shown after the ids.
+    """
     names = [sanitise(name, MAX_COLUMN_CELLS) for name, _ in result.columns]
     margin = max(0, min(max(map(cells, names)), width - MIN_VALUE_CELLS))
     value_width = max(MIN_VALUE_CELLS, width - margin)
     lines: list[list[Span]] = []
     for name, value in zip(names, result.rows[row], strict=True):
         value_span = cell(value)
+        file = capture_files.get(value or "") if name.casefold() == CAPTURE_COLUMN else None
+        if file is not None:
+            value_span = Span(f"{value_span.text}  {file}")
         for number, piece in enumerate(pieces(value_span.text, value_width)):
             label = "" if number else fit(name, margin)
             lines.append([Span(label + " " * (margin - cells(label) + 2), "dim"), Span(piece, value_span.role)])

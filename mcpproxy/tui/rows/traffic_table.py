@@ -29,6 +29,7 @@ from mcpproxy.wording.gists import GIST_SEPARATOR, call_gist
 from mcpproxy.wording.spans import Span
 from mcpproxy.wording.statuses import outcome_status, waiting_status
 from mcpproxy.wording.units import brief_duration, offset_text
+from mcpproxy.wording.waits import MIN_SHOWN_WAIT_NS, waiting_role
 
 PATIENCE_S: Final = 0.025
 """How long the drawing thread may wait for rows to be read."""
@@ -42,6 +43,8 @@ REQUEST_CONTENT_COLUMNS: Final = ("status", "latency", "more")
 """The columns that the content of a request may extend over if it is alone in them."""
 FOLDED_SIGN: Final = "▸"
 UNFOLDED_SIGN: Final = "▾"
+COMPARED_SIGN: Final = "="
+"""The sign before the time of a row that is marked for a comparison."""
 MARK_SIGN: Final = "◆"
 """The sign before the time of a marked row."""
 
@@ -64,6 +67,8 @@ class TrafficRows:
         """Whether a line is an exchange, numbered like its request."""
         self.marks: Mapping[int, str] = {}
         """The marked rows, by the numbers of their records, with their notes."""
+        self.compared_row: int | None = None
+        """The row that is marked for a comparison."""
         self.is_narrow = False
         """Whether the column with the content has no room for a note, so that notes follow the names."""
         self.is_short = False
@@ -269,7 +274,10 @@ class TrafficRows:
                 return Span(f"~{brief_duration(latency_ns)}", "dim")
             return Span(brief_duration(latency_ns), "warm" if self.reading.is_slow(number) else "dim")
         waited_ns = self.reading.waited_ns(number)
-        return Span("" if waited_ns is None else brief_duration(waited_ns), "dim")
+        if waited_ns is None:
+            return Span("")
+        is_long = self.reading.outcome(number) is None and waited_ns >= MIN_SHOWN_WAIT_NS
+        return Span(brief_duration(waited_ns), waiting_role(waited_ns) if is_long else "dim")
 
     def _unanswered_cell(self, number: int | None) -> Span:
         """What became of a request that was not answered in time."""
@@ -290,6 +298,8 @@ class TrafficRows:
 
     def _time_cell(self, row: int) -> tuple[Span, ...]:
         text = Span(self._time_text(row), "dim")
+        if self.view[row] == self.compared_row:
+            return (Span(COMPARED_SIGN, "accent"), text)
         return (Span(MARK_SIGN, "accent"), text) if self._is_marked(row) else (text,)
 
     def _is_marked(self, line: int) -> bool:

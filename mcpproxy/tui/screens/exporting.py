@@ -1,90 +1,158 @@
-"""Exporting: writes the rows that a screen lists to a file, as JSON lines, while the screen stays usable."""
+"""Exporting: writes a capture, or the rows that a screen lists, to a new file while the screen stays usable.
+
+The extension of the name decides what is written: JSON lines, or a format of `mcpproxy export` or `mcpproxy report`.
+"""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final, NamedTuple
 
-from captures.errors import CaptureError
 from captures.paths import SUFFIX, safe_name
+from mcpproxy.exporters.formats import FORMAT_OF_SUFFIX
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.copies.export_thread import Export
+from mcpproxy.tui.copies.running_exports import DocumentExport, LinesExport, RunningExport
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.data.step_thread import StepThread
 from mcpproxy.tui.safe_text import notify
-from mcpproxy.tui.screens.prompts import LineScreen
+from mcpproxy.tui.screens.file_prompt import FileOffer, FilePrompt, NewFile
 from mcpproxy.tui.screens.titled_screen import TitledScreen
 from mcpproxy.wording.counts import count_text
 
+REPORT_SUFFIX: Final = ".html"
+LINES_SUFFIX: Final = ".jsonl"
+_FORMATS: Final = {
+    LINES_SUFFIX: "JSON lines",
+    ".json": "",
+    ".ndjson": "",
+    ".md": "Markdown",
+    ".har": "HTTP exchanges",
+    REPORT_SUFFIX: "report of the whole capture",
+}
+"""What each extension means; those without a meaning are JSON lines, too."""
+_DOCUMENTS: Final = {**FORMAT_OF_SUFFIX, REPORT_SUFFIX: "html"}
+"""The formats that a process writes, by extension."""
 
-class RowExporter:
-    """Exports rows for a screen, one export at a time."""
 
-    def __init__(
-        self, screen: TitledScreen, reading: Reading, rows: Callable[[], Sequence[int]], progressed: Callable[[], None]
-    ) -> None:
+class ExportedRows(NamedTuple):
+    """Rows that can be exported."""
+
+    words: str
+    """What they are, such as `12 rows`."""
+    rows: Callable[[], Sequence[int] | None]
+    """Returns the rows, ascending; None for all of the capture."""
+    suffix: str = ""
+    """What is appended to the name of the file."""
+
+
+class Exporter:
+    """Exports captures for a screen, one at a time."""
+
+    def __init__(self, screen: TitledScreen, progressed: Callable[[], None]) -> None:
         """Start without an export.
 
         Args:
             screen: the screen over which the prompt for the file appears.
-            reading: the capture.
-            rows: returns the entries to export, ascending.
             progressed: called when the export has progressed or ended.
         """
-        self._screen, self._reading, self._rows, self._progressed = screen, reading, rows, progressed
-        self._running: tuple[Export, StepThread] | None = None
+        self._screen, self._progressed = screen, progressed
+        self._running: RunningExport | None = None
 
     def close(self) -> None:
-        """Stop the export, and delete it if it is incomplete."""
-        if self._running is not None:
-            export, step_thread = self._running
-            self._running = None
-            step_thread.stop()
-            export.abandon()
+        """Stop the export; an incomplete file is deleted."""
+        running, self._running = self._running, None
+        if running is not None:
+            running.close()
 
     @property
     def progress(self) -> str:
         """The progress, in words, or an empty text if no export is running."""
-        if self._running is None:
-            return ""
-        export = self._running[0]
-        return f"exporting {100 * export.written_count // max(1, len(export.rows))}%"
+        return f"exporting {int(100 * self._running.share)}%" if self._running is not None else ""
 
-    def prompt_and_export(self) -> None:
-        """Prompt for a file and export the rows to it."""
+    def prompt_for_capture(self, path: Path, name: str) -> None:
+        """Prompt for a file, and export a whole capture to it; a report is suggested.
+
+        Args:
+            path: the capture.
+            name: the name of its server.
+        """
+        rows = [ExportedRows("the whole capture", lambda: None)]
+        self._prompt(path, name, rows, REPORT_SUFFIX, dict(_FORMATS), lambda _: None)
+
+    def prompt_for_rows(self, reading: Reading, choices: Sequence[ExportedRows]) -> None:
+        """Prompt for a file, and export rows of a capture to it.
+
+        Args:
+            reading: the capture.
+            choices: the rows; the first are offered at first.
+        """
+        formats = dict(_FORMATS)
+        if reading.conversation.capture.transport != "http":
+            del formats[".har"]
+        self._prompt(
+            reading.path, reading.name, choices, LINES_SUFFIX, formats, lambda rows: frame_numbers(reading, rows)
+        )
+
+    def _prompt(
+        self,
+        path: Path,
+        name: str,
+        choices: Sequence[ExportedRows],
+        suffix: str,
+        formats: dict[str, str],
+        frames: Callable[[Sequence[int] | None], Sequence[int] | None],
+    ) -> None:
         if self._running is not None:
-            notify(self._screen.app, f"{self.progress} to {self._running[0].target.name}")
+            notify(self._screen.app, f"{self.progress} to {self._running.target.name}")
             return
-        count = count_text(len(self._rows()), "row")
-        name = safe_name(self._reading.name)
-        stem = self._reading.path.name.removesuffix(SUFFIX)
-        prompt = LineScreen(f"export {count} as JSON lines to", f"{name}-{stem}.jsonl")
-        self._screen.app.push_screen(prompt, self._start_export)
+        stem = f"{safe_name(name)}-{path.name.removesuffix(SUFFIX)}"
+        offers = [
+            FileOffer(f"export {choice.words} to", f"{stem}{choice.suffix}{suffix}", f"{choice.words} instead")
+            for choice in choices
+        ]
 
-    def _start_export(self, name: str | None) -> None:
-        if not name or not name.strip():
-            return
-        path = Path(name.strip())
-        try:
-            # RuntimeError: the user in ~user does not exist.
-            path = path.expanduser()
-            export = Export(self._reading.path, list(self._rows()), path)
-        except FileExistsError:
-            notify(self._screen.app, f"{path.name} already exists; choose another name", bad=True)
-        except (OSError, CaptureError, ValueError, RuntimeError) as error:
-            notify(self._screen.app, f"cannot write {path}: {getattr(error, 'strerror', None) or error}", bad=True)
-        else:
-            self._running = export, StepThread(export.step, self._report, self._report, "export")
+        def start(file: NewFile | None) -> None:
+            if file is not None:
+                rows = choices[file.offer].rows()
+                format_ = _DOCUMENTS.get(file.path.suffix.lower())
+                self._running = (
+                    LinesExport(path, None if rows is None else list(rows), file.path, self._report)
+                    if format_ is None
+                    else DocumentExport(path, lambda: frames(rows), format_, file.path, self._report)
+                )
 
-    def _report(self, problem: str = "") -> None:
-        """Report progress or a problem to the screen; called from the thread."""
-        self._screen.call_later(self._on_report, problem)
+        self._screen.app.push_screen(FilePrompt(offers, formats), start)
 
-    def _on_report(self, problem: str) -> None:
-        if self._running is None:
-            return
-        export = self._running[0]
-        if problem or export.has_ended:
+    def _report(self) -> None:
+        """Report progress or the end to the screen; called from a thread."""
+        self._screen.call_later(self._on_report)
+
+    def _on_report(self) -> None:
+        running = self._running
+        if running is not None and (running.outcome or running.problem):
             self.close()
-            summary = f"exported {count_text(export.written_count, 'row')} to {sanitise(str(export.target))}"
-            failure = problem and f"cannot write {export.target}: {problem}"
-            notify(self._screen.app, failure or summary, bad=bool(problem))
-        self._progressed()
+            target = sanitise(str(running.target))
+            failure = running.problem and f"cannot write {target}: {running.problem}"
+            notify(self._screen.app, failure or f"exported {running.outcome} to {target}", bad=bool(running.problem))
+        if self._screen.is_current:
+            self._progressed()
+
+
+def row_choices(listed: Callable[[], Sequence[int]], marked: Callable[[], Sequence[int]]) -> list[ExportedRows]:
+    """Returns the rows that a list can export: those that it lists and, if any are marked, those.
+
+    Args:
+        listed: returns the rows that are listed, ascending.
+        marked: returns the marked rows, ascending.
+    """
+    choices = [ExportedRows(count_text(len(listed()), "row"), listed)]
+    if count := len(marked()):
+        choices.append(ExportedRows(f"the {count_text(count, 'marked row')}", marked, "-marked"))
+    return choices
+
+
+def frame_numbers(reading: Reading, rows: Sequence[int] | None) -> Sequence[int] | None:
+    """Returns the numbers of the frames in some rows; None if these are all frames of the capture."""
+    if rows is None:
+        return None
+    index = reading.index
+    numbers = [index.entry(row).seq for row in rows if index.is_frame(row)]
+    return None if len(numbers) == index.frame_count else numbers

@@ -68,6 +68,11 @@ class RowMarker:
             notify(self._screen.app, note)
         return row
 
+    def marked_rows(self) -> list[int]:
+        """Returns the marked entries that still exist, ascending."""
+        rows = (self._reading.index.entry_of_seq(seq) for seq in self.marks.notes)
+        return sorted(row for row in rows if row is not None)
+
     def _seq(self, entry: int | None) -> int | None:
         """The record number of an entry, or None if it cannot be marked."""
         if entry is None:

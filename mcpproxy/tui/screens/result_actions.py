@@ -1,18 +1,20 @@
 """Actions on a result of SQL: going to the frame of a row, copying the rows, exporting them."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
+from captures.paths import SUFFIX
 from mcpproxy.sanitise import sanitise
 from mcpproxy.sql.client import WrittenResult
 from mcpproxy.tui.copies.clipboard import copy
 from mcpproxy.tui.copies.copy_forms import MAX_CLIPBOARD_BYTES, CopyForm
-from mcpproxy.tui.data.capture_ids import capture_with_id
+from mcpproxy.tui.data.capture_ids import capture_with_id, captures_by_id
 from mcpproxy.tui.rows.sql_rows import FrameRef, ResultRows, row_lines
 from mcpproxy.tui.safe_text import notify
-from mcpproxy.tui.screens.prompts import ChoiceScreen, LineScreen
+from mcpproxy.tui.screens.file_prompt import FileOffer, FilePrompt, NewFile
+from mcpproxy.tui.screens.prompts import ChoiceScreen
 from mcpproxy.tui.screens.titled_screen import TitledScreen
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.json_lines import escape_line
@@ -20,6 +22,8 @@ from mcpproxy.wording.json_lines import escape_line
 FORMS: Final = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 """The formats of an export, by the extension of the file."""
 FORMAT_NAMES: Final = {"csv": "CSV", "json": "JSON lines"}
+_MEANINGS: Final = {".csv": FORMAT_NAMES["csv"], ".jsonl": FORMAT_NAMES["json"], ".json": "", ".ndjson": ""}
+"""What the extensions mean, for the prompt."""
 COPIED_WIDTH: Final = 1000
 """The width, in cells, of a line of a row that is copied as displayed."""
 
@@ -39,10 +43,33 @@ class ResultActions:
         """The file of an export under way, or of the last one; None if the result is copied."""
         self._written_format = ""
         self._thread = ThreadPoolExecutor(1, "files")
+        self._captures: Mapping[str, Path] = {}
+        """The captures by their ids, once their headers have been read."""
 
     def close(self) -> None:
         """Stop searching for frames."""
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+    # ---- the names of captures
+
+    def read_names(self, on_read: Callable[[], None]) -> None:
+        """Read the ids of the captures in a thread; `on_read` is called once their names are known."""
+
+        def read() -> None:
+            self._captures = captures_by_id(self._paths)
+            self._screen.call_later(on_read)
+
+        self._thread.submit(read)
+
+    @property
+    def capture_names(self) -> Mapping[str, str]:
+        """The file name of each capture without its suffix, by the id of the capture."""
+        return {id_: sanitise(path.name.removesuffix(SUFFIX)) for id_, path in self._captures.items()}
+
+    @property
+    def capture_files(self) -> Mapping[str, str]:
+        """The path of each capture, by its id."""
+        return {id_: sanitise(str(path), None) for id_, path in self._captures.items()}
 
     # ---- the frame of a row
 
@@ -68,7 +95,8 @@ class ResultActions:
 
     def copy(self, rows: ResultRows, row: int, sql: str) -> None:
         """Copy the result of SQL, or one row of it, in a chosen form."""
-        lines = ["".join(span.text for span in line).rstrip() for line in row_lines(rows.result, row, COPIED_WIDTH)]
+        shown_lines = row_lines(rows.result, row, COPIED_WIDTH, {})
+        lines = ["".join(span.text for span in line).rstrip() for line in shown_lines]
         row_text = "\n".join(sanitise(line, None) for line in lines)
         choices = [
             CopyForm("c", "CSV", "csv", "all rows, formulas quoted; unsafe in a shell"),
@@ -93,24 +121,13 @@ class ResultActions:
 
     def export(self, sql: str) -> None:
         """Prompt for a file, and export all rows of the result of SQL to it."""
-        label = "export all rows as CSV (.csv) or JSON lines (.jsonl) to"
-        self._screen.app.push_screen(LineScreen(label, "query.csv"), lambda name: self._begin_export(sql, name))
 
-    def _begin_export(self, sql: str, name: str | None) -> None:
-        if not name or not name.strip():
-            return
-        path = Path(name.strip())
-        form = FORMS.get(path.suffix.lower())
-        if form is None:
-            notify(self._screen.app, "the name must end in .csv, .json, .jsonl or .ndjson", bad=True)
-            return
-        try:
-            # RuntimeError: the user in ~user does not exist.
-            path = path.expanduser()
-        except RuntimeError as error:
-            notify(self._screen.app, f"cannot write {path}: {error}", bad=True)
-            return
-        self._write(sql, form, path)
+        def begin(file: NewFile | None) -> None:
+            if file is not None:
+                self._write(sql, FORMS[file.path.suffix.lower()], file.path)
+
+        offer = FileOffer("export all rows to", "query.csv")
+        self._screen.app.push_screen(FilePrompt([offer], _MEANINGS), begin)
 
     # ---- the query, run again
 

@@ -11,7 +11,8 @@ from mcpproxy.tui.copies.saving import SaveResult, save
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.rows.finding_lines import findings_in
 from mcpproxy.tui.safe_text import notify
-from mcpproxy.tui.screens.prompts import ChoiceScreen, LineScreen
+from mcpproxy.tui.screens.file_prompt import FileOffer, FilePrompt, NewFile
+from mcpproxy.tui.screens.prompts import ChoiceScreen
 from mcpproxy.tui.screens.rule import RuleScreen
 from mcpproxy.tui.screens.titled_screen import TitledScreen
 from mcpproxy.tui.text.content import Attachment
@@ -122,14 +123,15 @@ class RowActions:
     def _save_to(self, seq: int, suffix: str, attachment: Attachment) -> None:
         """Prompt for a file and save an attachment to it."""
 
-        def save_as(name: str | None) -> None:
-            if name and name.strip():
+        def save_as(file: NewFile | None) -> None:
+            if file is not None:
                 self._thread.submit(
-                    lambda: self._screen.call_later(self._report_result, save(attachment, name.strip()))
+                    lambda: self._screen.call_later(self._report_result, save(attachment, str(file.path)))
                 )
 
         default_name = f"{safe_name(self._reading.name)}-{seq}{suffix}.{attachment.extension}"
-        self._screen.app.push_screen(LineScreen(f"save {attachment.summary} to", default_name), save_as)
+        offer = FileOffer(f"save {attachment.summary} to", default_name)
+        self._screen.app.push_screen(FilePrompt([offer]), save_as)
 
     def _report_result(self, outcome: SaveResult) -> None:
         notify(self._screen.app, outcome.message, bad=outcome.is_bad)

@@ -11,7 +11,6 @@ from textual.binding import Binding, BindingType
 from textual.timer import Timer
 
 from analysis import clock
-from analysis.conversation.call import ABANDONED_NS
 from analysis.summary import Summary
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.capture_list import CaptureList, ListedCapture, short_name
@@ -24,14 +23,17 @@ from mcpproxy.tui.safe_text import SafeText, notify
 from mcpproxy.tui.screen_entries import bind_screens
 from mcpproxy.tui.screens.comparison_choice import ComparisonChoice
 from mcpproxy.tui.screens.deletion import Deletion
+from mcpproxy.tui.screens.exporting import Exporter
 from mcpproxy.tui.screens.list_screen import TO_FILTER, TO_SORT, ListScreen
-from mcpproxy.tui.widgets.clickable_line import ClickableLine
+from mcpproxy.tui.screens.longest_wait import NOTHING_WAITS, session_with_longest_wait, waiting_pieces
+from mcpproxy.tui.widgets.clickable_line import ClickableLine, Piece
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.table import Column, MemoryRows, Table, TableLine
 from mcpproxy.tui.widgets.word_box import WordBox
 from mcpproxy.wording import units
 from mcpproxy.wording.blocks import blocks
 from mcpproxy.wording.spans import Role, Span
+from mcpproxy.wording.waits import MIN_SHOWN_WAIT_NS, shortest_waiting_text, waiting_role
 
 COLUMNS: Final = (
     Column("mark", "", 1, label="state"),
@@ -175,8 +177,8 @@ def trouble_cell(summary: Summary, width: int) -> Sequence[Span]:
     if summary.ending:
         return (Span(summary.ending, "bad"),)
     waited_ns = summary.waited_ns
-    if waited_ns is not None and waited_ns >= ABANDONED_NS:
-        return (Span(f"…{units.brief_duration(waited_ns)}", "bad"),)
+    if waited_ns is not None and waited_ns >= MIN_SHOWN_WAIT_NS:
+        return (Span(shortest_waiting_text(summary.waiting, waited_ns, width), waiting_role(waited_ns)),)
     if not summary.abandoned:
         return ()
     text, short_text = f"{summary.abandoned:,} abandoned", f"{units.short_count(summary.abandoned)} aband"
@@ -220,7 +222,9 @@ class SessionsScreen(ListScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         TO_FILTER,
         TO_SORT,
+        Binding("w", "waiting", "waiting", id="waiting"),
         Binding("equals_sign", "compare", "compare", id="compare"),
+        Binding("e", "export", "export", id="export"),
         Binding("d", "delete", "delete", show=False, id="delete"),
         Binding("escape", "back", "all", show=False, id="back"),
     ]
@@ -239,6 +243,7 @@ class SessionsScreen(ListScreen):
         self.capture_list = capture_list
         self.box = WordBox("words in server, client, revision, …", of="sessions", id="filter")
         self._deletion = Deletion(self, self.update_rows)
+        self._exporter = Exporter(self, self.show_title)
         self._comparison_choice = ComparisonChoice(self)
         self._empty_text = nothing
         self._rows = SessionRows(capture_list, self._findings)
@@ -294,6 +299,7 @@ class SessionsScreen(ListScreen):
             self._step_thread.stop()
         self.capture_list.close()
         self._deletion.close()
+        self._exporter.close()
 
     def on_screen_resume(self) -> None:
         """Continue the search, as the list is visible again."""
@@ -404,8 +410,9 @@ class SessionsScreen(ListScreen):
     def show_title(self) -> None:
         """Update the title to match the screen."""
         live_count = sum(capture.is_live for capture in self._known_captures)
-        spans = [
+        spans: list[Span | Piece] = [
             Span(f"  {live_count} live · {len(self._known_captures) - live_count:,} recorded"),
+            *self._waiting_pieces(),
         ]
         if self._comparison_choice.marked is not None:
             spans = [Span("  ◆ marked: = on another compares both, = again: with the one before", "accent")]
@@ -415,7 +422,15 @@ class SessionsScreen(ListScreen):
             spans.append(Span(f"  by {self.order}", "dim"))
         if any(not capture.has_full_summary for capture in self._known_captures if not capture.is_live):
             spans.append(Span("  …", "dim"))
+        if self._exporter.progress:
+            spans.append(Span(f"  {self._exporter.progress}", "accent"))
         self.set_title(spans)
+
+    def _waiting_pieces(self) -> list[Piece]:
+        """How many calls wait in all live sessions, and how long the oldest has waited."""
+        summaries = [capture.summary for capture in self._known_captures if capture.is_live and capture.summary]
+        waited_ns = max((summary.waited_ns or 0 for summary in summaries), default=0)
+        return waiting_pieces(sum(summary.waiting for summary in summaries), waited_ns, "waiting_in_all")
 
     # ---- keys
 
@@ -445,6 +460,29 @@ class SessionsScreen(ListScreen):
             return
         self._comparison_choice.choose(capture, self.capture_list.captures)
         self.update_rows()
+
+    def action_waiting(self) -> None:
+        """Go to the call that has waited longest in the session at the cursor or, if none waits there, in all."""
+        self._go_to_longest_wait(self.selected)
+
+    def action_waiting_in_all(self) -> None:
+        """Go to the call that has waited longest in all sessions."""
+        self._go_to_longest_wait(None)
+
+    def _go_to_longest_wait(self, selected: ListedCapture | None) -> None:
+        capture = session_with_longest_wait(selected, self._known_captures)
+        if capture is None:
+            notify(self.app, NOTHING_WAITS)
+            return
+        self.post_message(OpenRequested(capture.path, is_at_longest_wait=True))
+
+    def action_export(self) -> None:
+        """Prompt for a file, and export the capture at the cursor to it."""
+        capture = self.selected
+        if capture is not None:
+            self._exporter.prompt_for_capture(capture.path, capture.server)
+        else:
+            notify(self.app, "nothing is selected")
 
     def action_delete(self) -> None:
         """Delete the capture at the cursor, after confirmation."""

@@ -1,7 +1,8 @@
 """SQL: queries on the open capture, or on all listed captures, in the same sandbox as `mcpproxy query`.
 
-Until the first query, the screen lists the tables and views, and what a row of each represents. A separate process
-loads captures and runs queries; the screen only shows its output.
+Until the first query, the screen lists the tables and views, and what a row of each represents; on a wide terminal, a
+tree of them, with their columns, stays next to the result. A separate process loads captures and runs queries; the
+screen only shows its output.
 """
 
 from collections.abc import Sequence
@@ -11,12 +12,15 @@ from typing import ClassVar, Final
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
 
 from mcpproxy.history import past_statements, remember_statement
 from mcpproxy.sql.client import ResultTable
+from mcpproxy.sql.error_place import error_place
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.turn_query import TurnQuery, figures_text
 from mcpproxy.tui.messages import SqlReplied
+from mcpproxy.tui.rows.schema_rows import SchemaRows
 from mcpproxy.tui.rows.sql_rows import ResultRows, ViewRows, frame_ref_of, row_lines
 from mcpproxy.tui.safe_text import SafeText, notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
@@ -34,6 +38,10 @@ from mcpproxy.wording.spans import Span
 
 MAX_NAMES_WIDTH: Final = 400
 """The maximum width of completion suggestions, in cells."""
+MIN_SCHEMA_WIDTH: Final = 120
+"""The minimum terminal width at which the tree of tables and views is shown, in cells."""
+TALL_HEIGHT: Final = 40
+"""The height of the terminal, in lines, from which the empty box has three lines."""
 
 
 class SqlScreen(TitledScreen):
@@ -42,12 +50,14 @@ class SqlScreen(TitledScreen):
     DEFAULT_CSS = """
     SqlScreen {
         & #messages { height: auto; max-height: 12; padding: 0 1; display: none; }
+        & #schema { width: 36; display: none; border-right: solid $line; }
         & #answer { height: 1fr; }
-        & #row { height: 50%; display: none; padding: 0 1; border-top: solid $line; }
+        & #row { height: 60%; display: none; padding: 0 1; border-top: solid $line; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "run", "run"),
+        Binding("slash,i", "edit", "edit", id="edit-sql"),
         Binding("ctrl+j", "new_line", "new line"),
         Binding("tab", "turn", "complete, rows"),
         Binding("ctrl+r", "anew", "reload", id="anew"),
@@ -76,6 +86,9 @@ class SqlScreen(TitledScreen):
         self._answered_sql = ""
         """The statements whose result is shown."""
         self._result_actions = ResultActions(self, paths)
+        self._schema_rows = SchemaRows()
+        self._shown_error: Sequence[str] = ()
+        """The error whose place the box marks."""
         self._reading = reading
         self._shown_relations: object = None
         self._sql = ""
@@ -95,8 +108,11 @@ class SqlScreen(TitledScreen):
         yield ClickableLine(id="title")
         yield Editor(self._names, id="sql")
         yield SafeText(id="messages")
-        yield Table(ViewRows.COLUMNS, id="answer")
-        yield Pane(id="row")
+        with Horizontal():
+            yield Table(SchemaRows.COLUMNS, id="schema")
+            with Vertical():
+                yield Table(ViewRows.COLUMNS, id="answer")
+                yield Pane(id="row")
         yield Foot()
 
     def on_mount(self) -> None:
@@ -108,6 +124,7 @@ class SqlScreen(TitledScreen):
         self.client.on_change = self._report_reply
         self.client.result, self.client.written_result, self.client.error = None, None, ()
         self.client.start()
+        self._result_actions.read_names(self._show_names)
         if self._turn is not None:
             editor.set_text(self._turn.sql)
             self._sql = self._turn.figures_sql or self._turn.sql
@@ -131,13 +148,22 @@ class SqlScreen(TitledScreen):
             self.client.stop()
 
     def on_resize(self) -> None:
-        """Fit the columns to the new width, after the next layout."""
+        """Show the tree if there is room, and fit the columns to the new width after the next layout."""
+        self.schema.display = self.size.width >= MIN_SCHEMA_WIDTH
+        if not self.schema.display and self.schema.has_focus:
+            self.table.focus()
+        self.query_one(Editor).styles.min_height = 3 if self.size.height >= TALL_HEIGHT else 1
         self.call_after_refresh(self.show_title)
 
     @property
     def table(self) -> Table:
         """The result, or the tables and views."""
         return self.query_one("#answer", Table)
+
+    @property
+    def schema(self) -> Table:
+        """The tree of tables and views."""
+        return self.query_one("#schema", Table)
 
     def _report_reply(self) -> None:
         self.post_message(SqlReplied())
@@ -161,12 +187,50 @@ class SqlScreen(TitledScreen):
         if client.result is not None and self._turn is not None and self._sql == self._turn.figures_sql:
             self._show_figures(self._turn, client.result)
         elif client.result is not None and (self.answer_rows is None or self.answer_rows.result is not client.result):
-            self.answer_rows, self._answered_sql = ResultRows(client.result), self._sql
+            self.answer_rows = ResultRows(client.result, self._result_actions.capture_names)
+            self._answered_sql = self._sql
             self._show_rows(self.answer_rows, self.answer_rows.columns())
+            self._leave_box()
         elif self.answer_rows is None and self._shown_relations is not client.relations and not self._is_reading_turn:
             self._shown_relations = client.relations
             self._show_rows(ViewRows(client.relations), ViewRows.COLUMNS)
+        self._show_schema()
+        self._mark_error()
         self.show_title()
+
+    def _show_schema(self) -> None:
+        """Show the tables and views in the tree, and highlight them and their columns in the box."""
+        relations = self.client.relations
+        if self._schema_rows.relations is not relations:
+            self._schema_rows = SchemaRows(relations)
+            self.schema.show(self._schema_rows)
+            columns = {name.lower() for relation in relations for name, _, _ in relation.columns}
+            names = columns | {relation.name.lower() for relation in relations}
+            self.query_one(Editor).show_names(frozenset(self.client.keywords), names)
+
+    def _show_names(self) -> None:
+        """Show the names of captures, which have been read, in place of their ids."""
+        if self.answer_rows is not None:
+            self.answer_rows.show_capture_names(self._result_actions.capture_names)
+            self.table.set_columns(self.answer_rows.columns())
+            self.table.renew()
+
+    def _leave_box(self) -> None:
+        """Move from the box to the rows of a new result, unless there are none or the user has typed on."""
+        editor, answer = self.query_one(Editor), self.answer_rows
+        if editor.has_focus and answer is not None and len(answer) and editor.text.strip() == self._answered_sql:
+            self.table.focus()
+
+    def _mark_error(self) -> None:
+        """Mark the place of a new error in the box, and go there."""
+        editor, error = self.query_one(Editor), self.client.error
+        if error is self._shown_error:
+            return
+        self._shown_error = error
+        place = error_place(editor.text, error) if editor.text.strip() == self._sql else None
+        if place is not None:
+            editor.show_error(place)
+            editor.focus()
 
     @property
     def _is_reading_turn(self) -> bool:
@@ -252,7 +316,32 @@ class SqlScreen(TitledScreen):
             return None
         return self.table.cursor
 
-    @on(Table.RowSelected)
+    @on(Table.RowSelected, "#schema")
+    def _insert(self, event: Table.RowSelected) -> None:
+        """Insert a name from the tree at the cursor of the box, or replace its text by an example."""
+        editor, line = self.query_one(Editor), self._schema_rows.at(event.row)
+        if line is None:
+            return
+        if line.is_example:
+            editor.suggest_text(line.relation.example)
+        else:
+            editor.insert_name(line.name)
+        editor.focus()
+
+    @on(Table.CellClicked, "#schema")
+    def _fold_clicked(self, event: Table.CellClicked) -> None:
+        line = self._schema_rows.at(event.row)
+        if event.column == SchemaRows.FOLD_COLUMN and line is not None and line.is_relation:
+            self._fold(None)
+
+    def _fold(self, is_folded: bool | None) -> None:
+        """Fold or unfold the table or view at the cursor of the tree."""
+        if len(self._schema_rows):
+            row = self._schema_rows.fold(self.schema.cursor, is_folded=is_folded)
+            self.schema.renew()
+            self.schema.go(row)
+
+    @on(Table.RowSelected, "#answer")
     def _chosen(self) -> None:
         """Go to the frame of a row, or else show the row in full; on a view, put its example into the box."""
         row, rows = self._selected_row(), self.answer_rows
@@ -278,11 +367,17 @@ class SqlScreen(TitledScreen):
         """Focus the editor, which handles the key itself if it has the focus."""
         self.query_one(Editor).focus()
 
+    def action_edit(self) -> None:
+        """Go back to the box."""
+        self.query_one(Editor).focus()
+
     def action_turn(self) -> None:
-        """Move from the rows to the box."""
+        """Move from the rows to the row in full or the tree, if they are shown, or to the box."""
         pane = self.query_one("#row")
         if self.table.has_focus and pane.display:
             pane.focus()
+        elif self.schema.display and not self.schema.has_focus:
+            self.schema.focus()
         else:
             self.query_one(Editor).focus()
 
@@ -294,7 +389,8 @@ class SqlScreen(TitledScreen):
         """Show all of a row."""
         row, rows, pane = self._selected_row(), self.answer_rows, self.query_one("#row", Pane)
         if rows is not None and row is not None:
-            pane.show_lines(row_lines(rows.result, row, self.size.width - 6))
+            room = self.table.size.width - 6
+            pane.show_lines(row_lines(rows.result, row, room, self._result_actions.capture_files))
             pane.display = True
             pane.focus()
 
@@ -314,12 +410,18 @@ class SqlScreen(TitledScreen):
             notify(self.app, "there is no result to export")
 
     def action_views(self) -> None:
-        """Show the tables and views."""
+        """Go to the tree of tables and views; if there is no room for it, show them in place of the result."""
+        if self.schema.display:
+            self.schema.focus()
+            return
         self.answer_rows, self._shown_relations, self.client.result = None, None, None
         self._show()
 
     def action_shift(self, by: int) -> None:
-        """Show other columns of a wide result."""
+        """Show other columns of a wide result; in the tree, fold or unfold."""
+        if self.schema.has_focus:
+            self._fold(by < 0)
+            return
         answer = self.answer_rows
         if answer is not None and self.table.has_focus:
             answer.first_column = max(0, min(answer.first_column + by, len(answer.result.columns) - 1))
@@ -334,7 +436,7 @@ class SqlScreen(TitledScreen):
         if pane.display:
             pane.display = False
             self.table.focus()
-        elif self.table.has_focus and self.answer_rows is not None:
+        elif self.schema.has_focus or (self.table.has_focus and self.answer_rows is not None):
             self.query_one(Editor).focus()
         else:
             self.app.leave()

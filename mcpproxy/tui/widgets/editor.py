@@ -1,32 +1,50 @@
-"""Editor: a few lines of SQL. Enter runs them, Ctrl+J begins a new line, Tab completes, ↑ and ↓ go through the history.
+"""Editor: lines of SQL. Enter runs them, Ctrl+J begins a new line, Tab completes, ↑ and ↓ go through the history.
+
+Keywords, strings, numbers, comments and the names that can be queried are highlighted as they are typed, and so is the
+place of an error until the text changes.
 
 Textual's text area draws its content unchanged, so all text is sanitised before it enters this one: typed characters
 are always printable, and pasted text and the history go through `sanitise`, line by line.
 """
 
 import re
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import events
 from textual.message import Message
 from textual.widgets import TextArea
 
 from mcpproxy.sanitise import sanitise
+from mcpproxy.sql.error_place import ErrorPlace
+from mcpproxy.sql.highlighting import tokens_of
 from mcpproxy.tui.completion import Completion, completion_of
 
 MAX_PASTE_CHARS: Final = 65_536
 """The maximum number of characters of a text that is pasted or set."""
 NEW_LINE_KEYS: Final = ("ctrl+j", "shift+enter", "alt+enter")
 
+if TYPE_CHECKING:
+    from rich.text import Text
+
 
 class Editor(TextArea):
     """An input for SQL."""
 
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "editor--keyword", "editor--string", "editor--number", "editor--comment", "editor--name", "editor--error",
+    }  # fmt: skip
     DEFAULT_CSS = """
-    Editor { height: auto; min-height: 1; max-height: 8; padding: 0 1; background: $panel; }
+    Editor {
+        height: auto; min-height: 1; max-height: 40%; padding: 0 1; background: $panel;
+        & .editor--keyword { color: $accent; text-style: bold; }
+        & .editor--string { color: $text-warning; }
+        & .editor--number { color: $text-warning; }
+        & .editor--comment { color: $dim; text-style: italic; }
+        & .editor--name { color: $text-success; }
+        & .editor--error { color: $text-error; text-style: bold underline; }
+    }
     Editor:focus { border: none; }
-    Editor .text-area--cursor-line { background: $panel; }
     """
 
     class Submitted(Message):
@@ -50,12 +68,68 @@ class Editor(TextArea):
             names: returns the candidates for a text, the likeliest first.
             id: the id of the widget.
         """
-        super().__init__("", id=id, compact=True)
+        super().__init__("", id=id, compact=True, highlight_cursor_line=False)
         self._names = names
         self.earlier_inputs: list[str] = []
         """Earlier inputs, the newest last."""
         self._history_position = 0
         self._draft = ""
+        self._keywords: Collection[str] = ()
+        self._known_names: Collection[str] = ()
+        self._highlighted_text: str | None = None
+        """The text to which the highlights belong."""
+        self._highlights_by_line: dict[int, list[tuple[str, int, int]]] = {}
+        """The component class and the characters of each highlight."""
+        self._error: tuple[str, ErrorPlace] | None = None
+        """The text with an error, and its place."""
+
+    # ---- highlights
+
+    def show_names(self, keywords: Collection[str], names: Collection[str]) -> None:
+        """Highlight other keywords and names, which are in lower case."""
+        if keywords != self._keywords or names != self._known_names:
+            self._keywords, self._known_names = keywords, names
+            self._draw_highlights_again()
+
+    def show_error(self, place: ErrorPlace) -> None:
+        """Mark the place of an error until the text changes, and put the cursor there."""
+        self._error = self.text, place
+        self.move_cursor((place.line, place.start))
+        self._draw_highlights_again()
+
+    def get_line(self, line_index: int) -> "Text":
+        """Returns a line with its highlights."""
+        text, line = self.text, super().get_line(line_index)
+        if text != self._highlighted_text:
+            self._highlighted_text, self._highlights_by_line = text, {}
+            for name, number, start, end in self._highlight_places(text):
+                self._highlights_by_line.setdefault(number, []).append((name, start, end))
+        for name, start, end in self._highlights_by_line.get(line_index, ()):
+            line.stylize(self.get_component_rich_style(f"editor--{name}", partial=True), start, end)
+        return line
+
+    def _highlight_places(self, text: str) -> Iterator[tuple[str, int, int, int]]:
+        """Yields the name of each highlight, its line, its first character there, and the one after its last."""
+        line = line_start = 0
+        for token in tokens_of(text, self._keywords, self._known_names):
+            start = token.start
+            while (line_end := text.find("\n", line_start)) >= 0 and line_end < token.end:
+                if start < line_end:
+                    yield token.kind, line, max(0, start - line_start), line_end - line_start
+                line, line_start = line + 1, line_end + 1
+                start = max(start, line_start)
+            if start < token.end:
+                yield token.kind, line, start - line_start, token.end - line_start
+        if self._error is not None and self._error[0] == text:
+            place = self._error[1]
+            yield "error", place.line, place.start, max(place.end, place.start + 1)
+
+    def _draw_highlights_again(self) -> None:
+        self._highlighted_text = None
+        self._line_cache.clear()
+        self.refresh()
+
+    # ---- the text
 
     def set_text(self, text: str) -> None:
         """Replace the text."""
@@ -66,6 +140,12 @@ class Editor(TextArea):
         """Replace the text, and keep the current one in the history."""
         self._move_to_history()
         self.set_text(text)
+
+    def insert_name(self, name: str) -> None:
+        """Insert a name at the cursor, apart from the word before it."""
+        row, column = self.cursor_location
+        before = self.document.get_line(row)[:column]
+        self.insert(f" {name}" if re.search(r"[\w\"']$", before) else name)
 
     def submit(self) -> None:
         """Run the text, and remember it."""

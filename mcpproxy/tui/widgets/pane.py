@@ -92,16 +92,26 @@ class Pane(ScrollView, can_focus=True):
     def go_to(self, match: MatchPosition) -> None:
         """Show a match, and mark it as the current one."""
         self._current_match = match
-        tree, height = self.folding_tree, max(1, self.scrollable_content_region.height)
+        tree = self.folding_tree
         if tree is not None:
             tree.reveal(match.line)
             if match.part >= 0 and match.line not in tree.unfolded_texts:
                 tree.unfold(match.line)
             self.virtual_size = Size(1, len(self))
             self._move_cursor_to(tree.visible_index(match.line, match.part))
-        elif not int(self.scroll_y) <= match.line < int(self.scroll_y) + height:
-            self.scroll_to(y=max(0, match.line - height // 3), animate=False, immediate=True, force=True)
+        else:
+            self.show_line(match.line)
         self.refresh()
+
+    def is_shown(self, line: int) -> bool:
+        """Whether a line is in sight."""
+        return int(self.scroll_y) <= line < int(self.scroll_y) + max(1, self.scrollable_content_region.height)
+
+    def show_line(self, line: int) -> None:
+        """Scroll to a line, unless it is in sight."""
+        if not self.is_shown(line):
+            height = max(1, self.scrollable_content_region.height)
+            self.scroll_to(y=max(0, line - height // 3), animate=False, immediate=True, force=True)
 
     def go_to_line(self, line: int) -> None:
         """Put the cursor on a visible line of a tree."""

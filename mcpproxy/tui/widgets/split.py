@@ -133,6 +133,10 @@ class Split(Container):
         self.fit()
         self.post_message(self.Opened())
 
+    def show_view(self, view: str) -> None:
+        """Show a view of the detail; the list keeps the focus."""
+        self.action_view(VIEWS.index(view))
+
     def show_row(self) -> None:
         """Show the row at the cursor in the detail; a preview is read once the cursor stays on the row."""
         entry, is_following = self.listing.entry, self.listing.table.following

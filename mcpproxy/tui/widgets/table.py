@@ -7,7 +7,7 @@ moving away pauses that, and going to the end resumes it.
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from typing import ClassVar, Final, Self
 
 from rich.style import Style
 from textual import events
@@ -32,6 +32,9 @@ from mcpproxy.tui.widgets.columns import (
 from mcpproxy.wording.spans import Role, Span
 
 __all__ = ["Column", "MemoryRows", "Table", "TableLine", "TableRows", "layout"]
+
+BAR_STEPS_PER_LINE: Final = 8
+"""How many positions of a scroll bar can be told apart in a line: it is drawn with eighths of a cell."""
 
 
 class Table(ScrollView, can_focus=True):
@@ -179,6 +182,12 @@ class Table(ScrollView, can_focus=True):
         """The pattern whose matches are marked in the rows."""
         self._plain_styles: dict[Role, Style] = {}
         self._cursor_styles: dict[Role, Style] = {}
+        self._strips: dict[int, Strip] = {}
+        """The lines as they were drawn, unless they have to be drawn anew."""
+        self._bar_look: object = None
+        """What the scroll bar looked like when it was moved last."""
+        self._look: object = None
+        """What all of these lines depend on."""
 
     # ---- rows
 
@@ -223,15 +232,32 @@ class Table(ScrollView, can_focus=True):
         """Redraw the rows, as there may be more of them, or their text may have changed."""
         count = len(self.rows)
         if count != self._count:
-            self._count = count
-            self.virtual_size = Size(1, count + 1)
-            if self.show_vertical_scrollbar:
-                # Textual would do so after it has drawn the rows, and then draw a second time.
-                self.vertical_scrollbar.window_virtual_size = count + 1
+            self._set_count(count)
             self.cursor = max(0, min(self.cursor, count - 1))
-        if self.following and self.cursor != count - 1:
+        if self.following:
             self.go(count - 1, keep_following=True)
         self._draw_changes()
+
+    def _set_count(self, count: int) -> None:
+        """Set the height of the content; the screen is laid out anew only if the scroll bar appears or disappears."""
+        has_grown, self._count = count > self._count >= 0, count
+        size = Size(1, count + 1)
+        if has_grown and (size.height > self.container_size.height) == self.show_vertical_scrollbar:
+            self.set_reactive(Table.virtual_size, size)
+            self._move_bar()
+        else:
+            self.virtual_size = size
+
+    def _move_bar(self) -> None:
+        """Move the scroll bar, unless the difference is invisible: drawing it costs as much as drawing several rows."""
+        if not self.show_vertical_scrollbar:
+            return
+        bar, height, content_height = self.vertical_scrollbar, self.container_size.height, self.virtual_size.height
+        steps = BAR_STEPS_PER_LINE * height / max(1, content_height)
+        look = height, int(steps * height), int(steps * self.scroll_y)
+        if look != self._bar_look:
+            self._bar_look = look
+            bar.window_virtual_size, bar.position = content_height, self.scroll_y
 
     @property
     def shown_columns(self) -> Sequence[Column]:
@@ -251,6 +277,8 @@ class Table(ScrollView, can_focus=True):
     def go(self, row: int, *, keep_following: bool = False) -> None:
         """Put the cursor on a row, and show it."""
         count = len(self.rows)
+        if count > self._count:
+            self._set_count(count)
         row = max(0, min(row, count - 1))
         if not keep_following:
             self.following = self.following and row == count - 1
@@ -360,7 +388,9 @@ class Table(ScrollView, can_focus=True):
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Keep the cursor in sight when the mouse scrolls."""
-        super().watch_scroll_y(old_value, new_value)
+        self._move_bar()
+        if new_value != old_value:
+            self.refresh()
         top = int(new_value)
         visible_row = min(max(self.cursor, top), top + self.page_rows - 1, max(0, len(self.rows) - 1))
         if visible_row != self.cursor:
@@ -386,8 +416,20 @@ class Table(ScrollView, can_focus=True):
 
     # ---- drawing
 
+    def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
+        """Draw regions anew, or everything."""
+        if regions:
+            for y in (y for region in regions for y in region.line_range):
+                self._strips.pop(y, None)
+        else:
+            self._strips.clear()
+        return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
+
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Draw the lines of a region. All rows are announced first, so that they are read together."""
+        """Draw the lines of a region. All rows are announced first, so that they are read together.
+
+        Textual's own method would prepare each line for borders and effects, which a table does not have.
+        """
         self._drawn_top = int(self.scroll_y)
         self._prefetch(self._drawn_top)
         base = self.rich_style
@@ -397,7 +439,20 @@ class Table(ScrollView, can_focus=True):
         else:
             blurred = self.get_component_rich_style("table--blurred", partial=True)
             self._cursor_styles = role_styles(self, base + blurred, "table")
-        return super().render_lines(crop)
+        look = self.size, self._drawn_top, self._plain_styles, self._cursor_styles
+        if look != self._look:
+            self._look = look
+            self._strips.clear()
+        missing = [y for y in crop.line_range if y not in self._strips]
+        filters, background = self.get_line_filters(), self.background_colors[1]
+        for y in missing:
+            line_strip = self.render_line(y)
+            for line_filter in filters:
+                line_strip = line_strip.apply_filter(line_filter, background)
+            self._strips[y] = line_strip
+        strips = [self._strips[y] for y in crop.line_range]
+        is_whole = crop.column_span == (0, self.size.width)
+        return strips if is_whole else [line_strip.crop(*crop.column_span) for line_strip in strips]
 
     def render_line(self, y: int) -> Strip:
         """Draw one line: the heading, a row, or an empty line."""

@@ -15,6 +15,7 @@ from mcpproxy.tui.data.login_folds import LoginFolds
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.sorting import RowSorter
 from mcpproxy.tui.data.step_thread import StepThread
+from mcpproxy.tui.data.waiting_first_rows import WaitingFirstRows
 from mcpproxy.tui.messages import CaptureUnreadable, RowsRead, Sorted
 from mcpproxy.tui.rows.traffic_columns import (
     CAPTURE_ORDER,
@@ -169,9 +170,20 @@ class TrafficList(Vertical):
         self._set_columns()
         self.table.show(self.rows)
         if entry is not None and not self.go_to(entry):
-            self.table.go(bisect_right(self.rows.view, entry) - 1)
+            self.table.go(bisect_right(self.rows.view, entry) - 1 if self.is_ascending else 0)
         self.table.following = is_following
         self._followed_rows = len(self.rows)
+
+    def renew_selection(self) -> None:
+        """Show the rows that a filter has selected by now; in another order than the capture's, keep the cursor."""
+        view = self.rows.view
+        if isinstance(view, WaitingFirstRows):
+            entry = self.entry
+            view.renew(self.reading.waiting.request_rows())
+            line = None if entry is None or not self._has_moved else view.line_of(entry)
+            if line is not None and line != self.table.cursor:
+                self.table.shift(line)
+        self.table.renew()
 
     def show_nothing(self, spans: Sequence[Span]) -> None:
         """Show why nothing is listed; an empty text hides the message."""
@@ -192,7 +204,12 @@ class TrafficList(Vertical):
         if self.rows.folds is not None:
             self.folds.reveal(row)
         view = self.rows.view
-        if isinstance(view, array) and self.is_sorted:
+        if isinstance(view, WaitingFirstRows):
+            waiting_line = view.line_of(row)
+            if waiting_line is None:
+                return False
+            line = waiting_line
+        elif isinstance(view, array) and self.is_sorted:
             try:
                 line = view.index(row)
             except ValueError:
@@ -220,7 +237,7 @@ class TrafficList(Vertical):
         if self.rows.folds is not None:
             return self._base_rows
         if not self.rows.is_exchanges:
-            return sorted(view) if self.is_sorted else view
+            return view if self.is_ascending else sorted(view)
         partners = (self.reading.partner(row) for row in view)
         return sorted({*view, *(row for row in partners if row is not None)})
 
@@ -276,7 +293,9 @@ class TrafficList(Vertical):
 
     @property
     def new_rows(self) -> int | None:
-        """The number of rows since following was paused; None while the end is followed."""
+        """The number of rows since following was paused; None while the list shows all new rows."""
+        if isinstance(self.rows.view, WaitingFirstRows):
+            return None  # its newest rows are not at its end
         count = len(self.rows)
         if self.table.following and self.table.cursor >= count - 1:
             self._followed_rows = count
@@ -312,6 +331,11 @@ class TrafficList(Vertical):
     def is_sorted(self) -> bool:
         """Whether the rows are in an order other than the capture's."""
         return self.order != CAPTURE_ORDER
+
+    @property
+    def is_ascending(self) -> bool:
+        """Whether the rows are in the order of the capture."""
+        return not (self.is_sorted or isinstance(self.rows.view, WaitingFirstRows))
 
     def sort(self) -> None:
         """Sort by the next column."""
@@ -379,7 +403,7 @@ class TrafficList(Vertical):
             sorting, _, order = self._sorting
             return f"sorting by {order.column} {int(100 * sorting.progress)}%"
         if not self.is_sorted:
-            return ""
+            return "waiting first" if isinstance(self.rows.view, WaitingFirstRows) else ""
         text = f"by {self.order.column} {self.order.arrow}"
         new_count = len(self._unsorted_rows) - self._sorted_count
         return f"{text} · {count_text(new_count, 'newer row')} not listed" if new_count > 0 else text

@@ -29,6 +29,8 @@ from mcpproxy.cli.selection import NOTHING_YET
 from mcpproxy.tui.app import TuiApp
 from mcpproxy.tui.messages import SqlReplied
 from mcpproxy.tui.screens import sessions
+from mcpproxy.tui.widgets.editor import Editor
+from mcpproxy.tui.widgets.table import Table
 from tests.captures.samples import header, lines, lost
 from tests.harness import ROOT
 from tests.mcpproxy.tui.login_talk import two_logins
@@ -301,12 +303,31 @@ async def sql(stage: Stage) -> None:
     await opened(stage)
     await stage.press("Q", *"from latency", "enter")
     await stage.until(lambda: stage.app.sql.result is not None)
-    await stage.press("tab")
     answer = stage.app.sql.result
     assert answer is not None
     # How long it took differs from run to run.
     stage.app.sql.result = answer._replace(took_s=0.02)
     stage.app.screen.post_message(SqlReplied())
+    await stage.settled()
+
+
+WRONG_SQL = """-- The slowest calls of each tool
+select name, count(*) as calls, max(latency_ms) as slowest
+from calls where method = 'tools/call' and latency > 100
+group by name order by slowest desc"""
+
+
+async def wrong_sql(stage: Stage) -> None:
+    """Show where SQL is wrong, with the columns of a view next to it if there is room."""
+    await opened(stage)
+    await stage.press("Q")
+    await stage.see("each row is", "latency")
+    screen = stage.app.screen
+    if screen.query_one("#schema", Table).display:
+        await stage.press("tab", "v", "down", "right", "escape")
+    screen.query_one(Editor).set_text(WRONG_SQL)
+    await stage.press("enter")
+    await stage.see("Candidate bindings")
     await stage.settled()
 
 
@@ -350,6 +371,14 @@ async def live(stage: Stage) -> None:
     await stage.settled()
 
 
+async def waiting(stage: Stage) -> None:
+    """Go to the call that waits in such a session."""
+    await live(stage)
+    await stage.press("w")
+    await stage.see("waiting   for")
+    await stage.settled()
+
+
 SIZES: Final = ((80, 24), (140, 40))
 WIDE_SIZES: Final = ((80, 24), (160, 50))
 """The sizes of a picture with values next to each other."""
@@ -377,6 +406,7 @@ SCENES: Final[dict[str, Scene]] = {
     "traffic-torn": Scene(corpus("killed"), opened),
     "traffic-gapped": Scene(corpus("gaps"), opened),
     "traffic-live": Scene(lambda _: [], live, is_live=True),
+    "traffic-waiting": Scene(lambda _: [], waiting, is_live=True),
     "traffic-http": Scene(corpus("http"), opened),
     "detail": Scene(
         busy,
@@ -392,6 +422,7 @@ SCENES: Final[dict[str, Scene]] = {
     "peers": Scene(corpus("demo"), then("C", see="instructions")),
     "stderr": Scene(busy, then("E", see="is stale")),
     "sql": Scene(busy, sql),
+    "sql-error": Scene(busy, wrong_sql),
     "help": Scene(corpus("demo"), then("question_mark", see="previous and next page of a long frame")),
     "copy": Scene(corpus("http"), then("c", see="copy as")),
     "detail-pretty": Scene(corpus("demo"), then(*["down"] * 6, "enter", "2", see="jsonrpc")),
@@ -400,6 +431,9 @@ SCENES: Final[dict[str, Scene]] = {
     "tools-definition": Scene(busy, definition),
     "traffic-logins": Scene(logins, then("right", see="registration")),
     "detail-login": Scene(logins, then("G", *["up"] * 8, "enter", see="login 2: failed")),
+    "row-comparison": Scene(
+        busy, then(*["down"] * 16, "equals_sign", "equals_sign", see="differences"), sizes=WIDE_SIZES
+    ),
     "sessions-marked": Scene(versions, marked),
     "comparison": Scene(versions, comparison("down"), sizes=WIDE_SIZES),
     "comparison-kind": Scene(versions, comparison("r")),
@@ -447,7 +481,9 @@ def main(place: Path) -> None:
             continue
         name, size = scene.picture[0], scene.picture[1:]
         with tempfile.TemporaryDirectory() as folder:
-            os.environ.update(XDG_CACHE_HOME=folder, XDG_CONFIG_HOME=folder, XDG_STATE_HOME=folder)
+            os.environ.update(
+                XDG_CACHE_HOME=folder, XDG_CONFIG_HOME=folder, XDG_STATE_HOME=folder, COLORTERM="truecolor"
+            )
             with app_of(scene, Path(folder)) as app:
 
                 async def draw(app: TuiApp = app, act: Act = scene.act, size: tuple[int, int] = size) -> str:

@@ -258,30 +258,34 @@ def test_a_filter_is_completed_and_what_it_selects_is_exported(tmp_path: Path, m
         await stage.press("slash", "ctrl+u", *"kind:error", "enter")
         await stage.see("2 of 16 frames")
         await stage.press("e")
-        await stage.see("export 2 rows as JSON lines to", "library-20261121T101502Z-4f2a.jsonl")
+        await stage.see("export 2 rows to", "library-20261121T101502Z-4f2a.jsonl", ".md Markdown", ".html report")
+        assert ".har" not in stage.text()
         await stage.press("enter")
         await stage.see("exported 2 rows to")
+        # What is wrong is said below the name, which stays.
         await stage.press("e", "enter")
-        await stage.see("exists")
-        await stage.press("e", "ctrl+u", *"/none/such/x", "enter")
-        await stage.see("cannot write", "No such file")
-        await stage.press("e", "ctrl+u", *"~nobody-is-called-so/x", "enter")
+        await stage.see("library-20261121T101502Z-4f2a.jsonl exists", "export 2 rows to")
+        await stage.press(*"/none/such/x", "enter")
+        await stage.see("cannot write /none/such/x.jsonl: No such file", "export 2 rows to")
+        await stage.press("ctrl+u", *"~nobody-is-called-so/x", "enter")
         await stage.see("cannot write ~nobody-is-called-so/x")
-        await stage.press("e", "escape")
+        await stage.press("ctrl+u", *"x.txt", "enter")
+        await stage.see("the name must end in .jsonl, .json, .ndjson, .md or .html")
+        await stage.press("escape")
         (made,) = (tmp_path / "here").iterdir()
         assert made.stat().st_mode & 0o777 == 0o600
         shown_lines = mcpproxy("show", "--json", "--filter", "kind:error", str(path)).stdout.decode()
         assert made.read_text() == shown_lines
         await stage.back()
         await stage.open("damaged")
-        await stage.press("e", "ctrl+u", *"all", "enter")
+        await stage.press("e", "ctrl+u", *"all.json", "enter")
         await stage.see("exported")
-        await stage.press("x", "e", "ctrl+u", *"pairs", "enter")
-        await stage.see("rows to pairs")
+        await stage.press("x", "e", "ctrl+u", *"pairs.jsonl", "enter")
+        await stage.see("rows to pairs.jsonl")
 
     play(act, path, damaged)
-    everything = [json.loads(line) for line in (tmp_path / "here/all").read_text().splitlines()]
+    everything = [json.loads(line) for line in (tmp_path / "here/all.json").read_text().splitlines()]
     assert {line["rec"] for line in everything} == {"frame", "stderr", "damage", "close"}
-    pairs = [json.loads(line) for line in (tmp_path / "here/pairs").read_text().splitlines()]
+    pairs = [json.loads(line) for line in (tmp_path / "here/pairs.jsonl").read_text().splitlines()]
     assert [line["kind"] for line in pairs].count("request") == 6
     assert len(pairs) == 11

@@ -61,14 +61,14 @@ async def a_row_leads_to_its_frame_and_escape_back_to_the_rows(stage: Stage) -> 
     await enter(stage)
     await ask(stage, "select method, capture, request from calls order by request desc")
     await stage.see("8 rows")
-    await stage.press("tab", "down", "enter")
+    await stage.press("down", "enter")
     await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
     await stage.until(lambda: stage.traffic.entry == 14)
     await stage.press("Q")
     await stage.see("each row is")
     await ask(stage, "select 42 as frame")
     await stage.see("1 row ")
-    await stage.press("tab", "enter")
+    await stage.press("enter")
     await stage.see("record 42 is not in the traffic")
     await stage.press("escape", "escape", "escape")
     await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
@@ -78,7 +78,7 @@ async def a_row_leads_to_its_frame_and_escape_back_to_the_rows(stage: Stage) -> 
     await stage.see("request  14")
     await ask(stage, "select 'again' as word")
     await stage.see("again", "1 row ")
-    await stage.press("tab", "enter")
+    await stage.press("enter")
     await stage.see("word  again")
 
 
@@ -97,6 +97,7 @@ async def what_is_wrong_is_told_below_with_the_answer_before_and_a_query_can_be_
     assert "previous result" not in stage.text()
     for key in ("escape", "ctrl+c"):
         screen_of(stage).query_one(Editor).set_text(RUNAWAY)
+        screen_of(stage).query_one(Editor).focus()
         await stage.press("enter")
         await stage.until(lambda: stage.app.sql.is_busy)
         await stage.press(key)
@@ -120,7 +121,7 @@ async def hostile_names_and_values_are_only_text(stage: Stage) -> None:
     await enter(stage)
     await ask(stage, """select chr(27) || ']52;c;x' || chr(7) || '[/b]' as "a\u202e[@click=app.quit]b" """)
     await stage.see("\\x1b]52;c;x\\x07[/b]", "\\u202e[@click=app.quit]b")
-    await stage.press("tab", "enter")
+    await stage.press("enter")
     await stage.see("\\x1b]52")
     assert "\x1b" not in stage.text()
     assert "\u202e" not in stage.text()
@@ -144,7 +145,6 @@ async def an_answer_its_rows_and_its_columns(stage: Stage) -> None:
     await ask(stage, "select *, null as nothing from latency order by calls desc")
     await stage.see("tools/call", "columns 1–", "rows")
     assert not any("nothing" in line for line in stage.text().splitlines()[2:])
-    await stage.press("tab")
     assert screen_of(stage).query_one("#answer", Table).has_focus
     await stage.press(*["right"] * 18)
     await stage.see("nothing", "NULL")
@@ -166,7 +166,7 @@ async def all_rows_are_exported_as_they_are_and_those_that_are_shown_copied_so_t
     await stage.see("there is no result to copy")
     await ask(stage, RISKY)
     await stage.see("the first 10,000 rows")
-    await stage.press("tab", "e")
+    await stage.press("e")
     await stage.see("query.csv")
     await stage.press("enter")
     await stage.see("exported 10,002 rows to query.csv")
@@ -191,7 +191,7 @@ async def all_rows_are_exported_as_they_are_and_those_that_are_shown_copied_so_t
     assert "\x1b" not in stage.app.clipboard
     await ask(stage, "select chr(155) || 'x' as c1, 1.5 as number")
     await stage.see("1 row ")
-    await stage.press("tab", "y", "j")
+    await stage.press("y", "j")
     await stage.see("copied JSON lines, 1 row")
     assert stage.app.clipboard == '{"c1":"\\u009bx","number":1.5}'
     await stage.press("c", "r")
@@ -204,7 +204,7 @@ async def an_answer_of_thousands_of_columns_takes_a_moment(stage: Stage) -> None
     began_s = time.process_time()
     await ask(stage, "with wide as (pivot (select i + 1000 as i from range(8000) t(i)) on i) from wide, range(40)")
     await stage.see("columns 1–20 of 8001", "40 rows", "1019")
-    await stage.press("tab", *["right"] * 3, "down", "left")
+    await stage.press(*["right"] * 3, "down", "left")
     await stage.see("columns 3–22 of 8001", "1021")
     assert " 1001 " not in stage.text()
     answer = screen_of(stage).answer_rows
@@ -232,7 +232,7 @@ async def a_row_in_full_is_all_of_it(stage: Stage) -> None:
     for number, (sql, count) in enumerate(WIDE):
         await ask(stage, f"select {sql}, 'ends {number}' as zz")
         await stage.see("1 row")
-        await stage.press("tab", "enter")
+        await stage.press("enter")
         (pane,) = screen_of(stage).query(Pane)
 
         def shown(pane: Pane = pane) -> str:
@@ -275,20 +275,19 @@ def test_all_that_are_listed_or_the_one_that_is_open(tmp_path: Path) -> None:
         await ask(stage, f"select seq, capture from frames where seq = 4 and capture < '{ids[2]}' order by capture")
         await stage.see("2 rows")
         for path in paths:
-            await stage.press("tab", "enter")
+            await stage.press("enter")
             await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
             await stage.until(lambda: stage.traffic.entry == 4)
             assert stage.traffic.reading.path == path
             await stage.press("escape")
             await stage.see("2 rows")
             await stage.press("down")
-            await stage.press("tab")
         await ask(stage, "select 4 as frame")
         await stage.see("1 row ")
-        await stage.press("tab", "enter")
+        await stage.press("enter")
         await stage.see("frame  4")
         await ask(stage, "select 4 as frame, 'nothing' as capture")
-        await stage.press("tab", "enter")
+        await stage.press("enter")
         await stage.see("the row does not say which capture")
         await stage.back()
         await stage.choose("x1")
@@ -304,10 +303,99 @@ async def in_eighty_columns_the_slowest_calls_have_names_and_the_rows_their_keys
     await stage.resize((80, 24))
     await enter(stage)
     await ask(stage, "from slowest")
-    await stage.see("latency_ms method", "tools/call", "search", "⏎ run")
-    assert "y copy" not in stage.text()
-    await stage.press("tab")
+    await stage.see("latency_ms method", "tools/call", "search")
     await stage.see("⏎ open", "o row", "v views", "y copy", "e export", "? help", "q quit")
+
+
+async def a_new_result_takes_the_focus_and_keys_lead_back_to_the_box(stage: Stage) -> None:
+    await enter(stage)
+    editor, rows = screen_of(stage).query_one(Editor), screen_of(stage).table
+    await stage.see("⏎ run")
+    for key in ("slash", "i", "tab", "escape"):
+        await ask(stage, "select 1 as n")
+        await stage.until(lambda: rows.has_focus)
+        await stage.see("/ edit", "y copy")
+        await stage.press(key)
+        assert editor.has_focus, key
+    # The box keeps the focus if there is nothing to go to, or if the user has typed on.
+    await ask(stage, "select 1 as n where false")
+    await stage.see("0 rows")
+    assert editor.has_focus
+    stage.app.sql.on_change, report = None, stage.app.sql.on_change
+    await ask(stage, "select 'late' as n")
+    await stage.press(*"x")
+    assert report is not None
+    report()
+    await stage.see("late")
+    assert editor.has_focus
+
+
+async def sql_leads_to_a_frame_in_three_keys(stage: Stage) -> None:
+    await stage.listed()
+    await stage.press("Q", *"from slowest", "enter")
+    await stage.until(lambda: screen_of(stage).table.has_focus)
+    await stage.press("enter")
+    await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+    await stage.press("escape")
+    await stage.until(lambda: screen_of(stage).table.has_focus)
+
+
+async def the_place_of_an_error_is_marked_in_the_box_until_the_text_changes(stage: Stage) -> None:
+    await enter(stage)
+    editor = screen_of(stage).query_one(Editor)
+    await ask(stage, "select 'é界' as x,\n metod from calls")
+    await stage.see('column "metod" not found')
+    assert editor.has_focus
+    assert editor.cursor_location == (1, 1)
+
+    def style_of(line: int, text: str) -> str:
+        shown = editor.get_line(line)
+        start = shown.plain.index(text)
+        return " ".join(str(span.style) for span in shown.spans if span.start <= start < span.end)
+
+    assert "underline" in style_of(1, "metod")
+    assert "bold" in style_of(0, "select")
+    assert style_of(0, "'é界'")
+    assert style_of(1, "calls")
+    await stage.press("end", "h")
+    assert "underline" not in style_of(1, "metod")
+
+
+async def a_tree_of_tables_inserts_names_and_examples(stage: Stage) -> None:
+    await stage.resize((120, 30))
+    await enter(stage)
+    screen, editor = screen_of(stage), screen_of(stage).query_one(Editor)
+    await stage.press(*"select 1", "tab")
+    assert screen.table.has_focus
+    await stage.press("tab")
+    assert screen.schema.has_focus
+    await stage.press("tab")
+    editor.set_text("select")
+    await stage.press("end", "ctrl+j", "tab", "v")
+    at = [relation.name for relation in stage.app.sql.relations].index("latency")
+    screen.schema.go(at)
+    await stage.press("right")
+    await stage.see("▾ latency ", "p95_ms", "double", "example")
+    await stage.press("down", "enter")
+    assert editor.has_focus
+    assert editor.text == "select\nserver"
+    await stage.press("end", "space", "tab", "v", "left")
+    assert "▾" not in stage.text()
+    assert screen.schema.cursor == at
+    await stage.press("right")
+    screen.schema.go(at + 1 + len(stage.app.sql.relations[at].columns))
+    await stage.press("enter")
+    assert editor.text == stage.app.sql.relations[at].example
+    await stage.resize((119, 30))
+    assert not screen.schema.display
+
+
+async def a_capture_has_its_short_name_in_the_rows_and_its_file_in_the_row_in_full(stage: Stage) -> None:
+    await enter(stage)
+    await ask(stage, "select capture, request from calls limit 1")
+    await stage.see("20261121T101502Z-4f2a ")
+    await stage.press("o")
+    await stage.see("20261121T101502Z-4f2a.mcpcap")
 
 
 async def tab_completes_and_up_goes_back(stage: Stage) -> None:
@@ -337,6 +425,11 @@ def test_questions_and_their_answers_in_one_run(tmp_path: Path, monkeypatch: pyt
         what_is_wrong_is_told_below_with_the_answer_before_and_a_query_can_be_stopped,
         hostile_names_and_values_are_only_text,
         an_example_takes_the_place_of_what_is_typed_and_loses_none_of_it,
+        a_new_result_takes_the_focus_and_keys_lead_back_to_the_box,
+        sql_leads_to_a_frame_in_three_keys,
+        the_place_of_an_error_is_marked_in_the_box_until_the_text_changes,
+        a_tree_of_tables_inserts_names_and_examples,
+        a_capture_has_its_short_name_in_the_rows_and_its_file_in_the_row_in_full,
         an_answer_its_rows_and_its_columns,
         all_rows_are_exported_as_they_are_and_those_that_are_shown_copied_so_that_nothing_acts,
         an_answer_of_thousands_of_columns_takes_a_moment,
