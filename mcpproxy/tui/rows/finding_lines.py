@@ -113,5 +113,5 @@ def losses_text(losses: Sequence[MissingRange]) -> str:
     )
     if len(losses) > 1:
         range_text = f"{len(losses):,} places, the first {range_text}"
-        return f"▲ {lost_text(count)} in {range_text}"
-    return f"▲ {lost_text(count)}: {range_text}"
+        return f"{lost_text(count)} in {range_text}"
+    return f"{lost_text(count)}: {range_text}"
