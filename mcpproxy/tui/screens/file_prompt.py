@@ -68,6 +68,8 @@ class FilePrompt(ModalScreen[NewFile | None]):
         self._offers, self._formats = list(offers), formats or {}
         self._number = 0
         """The number of the offer that is shown."""
+        self._completed_text: str | None = None
+        """The text after the last completion, whose continuations are shown."""
         self._thread = ThreadPoolExecutor(1, "names")
 
     def compose(self) -> ComposeResult:
@@ -101,8 +103,13 @@ class FilePrompt(ModalScreen[NewFile | None]):
         )
 
     @on(Input.Changed)
+    def _changed(self, event: Input.Changed) -> None:
+        """Show what the extensions mean, unless the text was completed and its continuations are shown."""
+        if event.value != self._completed_text:
+            self._completed_text = None
+            self._show_formats()
+
     def _show_formats(self) -> None:
-        """Show what the extensions mean."""
         current = Path(self.box.value).suffix.lower()
         spans = [
             Span(f"{suffix} {meaning}   ", "accent" if suffix == current else "dim")
@@ -139,6 +146,7 @@ class FilePrompt(ModalScreen[NewFile | None]):
             return
         self.box.complete(typed, completion.text)
         if completion.options:
+            self._completed_text = self.box.value
             self._show_note([Span("  ".join(completion.options), "dim")])
 
     @on(Input.Submitted)
