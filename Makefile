@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo setup test test-fast check test-spark lint types contracts bench soak conformance zoo test-hosts golden pictures rules-docs extensions-docs sql-docs changes-docs clients-docs doctor-docs import-docs share-docs body-table clean
+.PHONY: demo setup test test-fast check test-spark lint types contracts bench soak conformance zoo test-hosts golden pictures film rules-docs extensions-docs sql-docs changes-docs clients-docs doctor-docs import-docs share-docs body-table clean
 
 # The main job on a bundled real server: recorded, then shown.
 demo: $(VENV)/.base
@@ -94,6 +94,10 @@ golden: $(VENV)/.check
 pictures: $(VENV)/.check
 	$(BIN)/python -m tests.mcpproxy.tui.scenes docs/pictures
 	$(BIN)/python -m tests.mcpproxy.html_report.pictures docs/pictures
+
+# The film in the README, recorded and drawn anew; it takes half a minute.
+film: $(VENV)/.check
+	$(BIN)/python -m tests.film docs/pictures
 
 # The reference in docs/rules, made anew from the rules.
 rules-docs: $(VENV)/.check

@@ -48,6 +48,9 @@ _SIDE_CODES: Final = {side: code for code, side in enumerate(_SIDES)}
 _UNJUDGED_CODE: Final = _KIND_CODES["unjudged"]
 _OTHER_CODE: Final = _KIND_CODES["other"]
 _RESPONSE_CODES: Final = frozenset({_KIND_CODES["response"], _KIND_CODES["error"], _KIND_CODES["batch"]})
+_FRAME_CLASSES: Final = bytes(
+    0 if code > _UNJUDGED_CODE else 2 if code == _KIND_CODES["batch"] else 1 for code in range(256)
+)
 _MAX_UINT32: Final = (1 << 32) - 1
 
 
@@ -198,6 +201,52 @@ class Index:
     def kind(self, number: int) -> str:
         """Returns the kind of an entry: one of `ENTRY_KINDS`."""
         return ENTRY_KINDS[self._kinds[number]]
+
+    def frame_classes(self, first: int, last: int) -> bytes:
+        """Returns a byte for each entry in a range: 1 for a frame, 2 for a batch, 0 for anything else."""
+        return bytes(self._kinds[first:last]).translate(_FRAME_CLASSES)
+
+    def directions(self, first: int, last: int) -> bytes:
+        """Returns a byte for each entry in a range, which is different for each direction."""
+        return bytes(self._sides[first:last])
+
+    def seqs(self, first: int, last: int) -> "array[int]":
+        """Returns the numbers of the records of a range of entries."""
+        return self._seqs.values[first:last]
+
+    def end_of_lines(self, first: int, limit: int, size: int) -> int:
+        """Returns the end of the range of entries from `first` on whose lines, of one segment, have about `size` bytes.
+
+        Args:
+            first: the first entry.
+            limit: the end of the range at the latest.
+            size: the most bytes, unless one line has more.
+        """
+        segment = bisect_right(self._segments, first)
+        segment_end = self._segments[segment] if segment < len(self._segments) else limit
+        end = bisect_right(self._offsets, self._offsets[first] + size, first, min(limit, segment_end))
+        return max(first + 1, end)
+
+    def lines(self, first: int, last: int) -> "tuple[bytes, array[int]]":
+        """Read the lines of a range of entries of one segment at once.
+
+        Returns:
+            The lines, with anything between them, and the place of each entry's line in them. A giant frame, which has
+            several lines, has the place of the entry before it.
+        """
+        offsets = self._offsets[first:last]
+        if self._parts:
+            previous = next((offsets[n - first] for n in range(first, last) if n not in self._parts), 0)
+            for position, number in enumerate(range(first, last)):
+                previous = offsets[position] = previous if number in self._parts else offsets[position]
+        segment = bisect_right(self._segments, first) - 1
+        size = offsets[-1] - offsets[0]
+        text = self.tail.read(segment, offsets[0], size) + self.tail.read_line(segment, offsets[-1])
+        return text, array("Q", [offset - offsets[0] for offset in offsets])
+
+    def giant_entries(self, first: int, last: int) -> list[int]:
+        """Returns the entries in a range that are giant frames, which were recorded in parts."""
+        return [number for number in range(first, last) if number in self._parts] if self._parts else []
 
     def t_ns(self, number: int) -> int:
         """Returns the stamp of an entry."""

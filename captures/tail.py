@@ -129,6 +129,10 @@ class Tail:
             size, step = size + len(chunk), 1 << 20
         return b"".join(pieces)
 
+    def read(self, segment: int, offset: int, size: int) -> bytes:
+        """Returns bytes of a segment; fewer than `size` if it ends before, none if the file is gone."""
+        return self._read(segment, size, offset)
+
     def version(self, segment: int) -> int:
         """Returns the format version of a segment."""
         return self._versions[segment] or FORMAT_VERSION

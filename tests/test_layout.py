@@ -244,8 +244,8 @@ def test_the_check_finds_error_codes() -> None:
 # ---- what no test may leave to chance
 
 TESTS = ROOT / "tests"
-NO_TESTS = ("bench", "corpus", "peers", "zoo/programs")
-"""Measurements, data, and servers that tests start."""
+NO_TESTS = ("bench", "corpus", "film", "peers", "zoo/programs")
+"""Measurements, data, the film of the documentation, and servers that tests start."""
 WAITS = {
     "tests/harness.py",
     "tests/mcpproxy/shipping/s3.py",

@@ -6,10 +6,11 @@ Users cannot enter regular expressions: patterns have only `*` and `?`, and take
 import re
 from collections.abc import Callable, Mapping
 from operator import eq, ge, gt, le, lt
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 from analysis.conversation.message import id_of, id_of_token
 from analysis.filter.facts import Facts
+from analysis.filter.text_search import TextSearch
 from analysis.protocol.error_codes import INVALID_PARAMS
 from analysis.protocol.extensions import EXTENSIONS
 from analysis.rules.old_ids import current_id
@@ -37,6 +38,18 @@ class Key(NamedTuple):
     """Returns the test for a value, or raises InvalidValue."""
     is_ordered: bool = False
     """Whether `>`, `>=`, `<` and `<=` can follow it."""
+    bounds: Callable[[FilterValue], tuple[float, ...]] = lambda _: ()
+    """Returns the numbers that a valid value is compared with, if the fact is a number."""
+    words: tuple[str, ...] = ()
+    """The only values that it accepts; empty if it accepts others."""
+    example: str = ""
+    """A term with it."""
+    meaning: str = ""
+    """What it is about, in a few words."""
+
+    def explained(self, example: str, meaning: str) -> Self:
+        """Returns the key with an example and its meaning."""
+        return self._replace(example=example, meaning=meaning)
 
 
 _WILDCARDS: Final = re.compile(r"[*?]")
@@ -111,18 +124,33 @@ def _number_key(get: Callable[[Facts], int | None], expected_value: str, units: 
         units: the factor of each unit; if the empty unit is the only one, numbers must be integers.
     """
 
-    def make_test(value: FilterValue) -> Test:
+    def bound_of(value: FilterValue) -> float:
         quantity = None if value.is_quoted else _QUANTITY.fullmatch(value.text)
         if quantity is None or quantity[2] not in units or ("." in quantity[1] and len(units) == 1):
             raise InvalidValue(f"expected {expected_value}")
         integer_part, _, fraction = quantity[1].partition(".")
-        numerator, denominator = int(integer_part + fraction) * units[quantity[2]], 10 ** len(fraction)
+        numerator = int(integer_part + fraction) * units[quantity[2]]
+        denominator = int(f"1{'0' * len(fraction)}")
         # Python compares an int with a float exactly.
-        bound = numerator / denominator if numerator % denominator else numerator // denominator
-        compare = _OPERATORS[value.operator]
+        return numerator / denominator if numerator % denominator else numerator // denominator
+
+    def make_test(value: FilterValue) -> Test:
+        bound, compare = bound_of(value), _OPERATORS[value.operator]
         return lambda facts: (number := get(facts)) is not None and compare(number, bound)
 
-    return Key(make_test, is_ordered=True)
+    return Key(make_test, is_ordered=True, bounds=lambda value: (bound_of(value),))
+
+
+def text_search_of(value: FilterValue) -> TextSearch:
+    """The search for the value of the key `text`."""
+    if not value.text:
+        raise InvalidValue("expected text between the quotes")
+    return TextSearch(value.text, is_literal=False)
+
+
+def _text_test(value: FilterValue) -> Test:
+    is_in = text_search_of(value).is_in
+    return lambda facts: is_in(facts.raw)
 
 
 _LEVELS: Final = {"note": 1, "warning": 2, "error": 3}
@@ -138,12 +166,17 @@ def _level_test(value: FilterValue) -> Test:
 _FRAMES: Final = re.compile(r"([0-9]{1,15})(?:\.\.([0-9]{1,15}))?")
 
 
-def _frame_test(value: FilterValue) -> Test:
-    """A test for the number of a frame, which has an order, or for a range from the first number to the last."""
+def _frame_range(value: FilterValue) -> tuple[int, int]:
+    """The first and the last number of a range of frames; the same number twice if it is only one."""
     match = None if value.is_quoted else _FRAMES.fullmatch(value.text)
     if match is None or (match[2] is not None and value.operator not in (":", "=")):
         raise InvalidValue("expected the number of a frame such as 38, or two such as 30..40 after a colon")
-    first, last = int(match[1]), int(match[2] or match[1])
+    return int(match[1]), int(match[2] or match[1])
+
+
+def _frame_test(value: FilterValue) -> Test:
+    """A test for the number of a frame, which has an order, or for a range from the first number to the last."""
+    first, last = _frame_range(value)
     if value.operator in (":", "="):
         return lambda facts: (span := facts.frames) is not None and span[0] <= last and first <= span[1]
     compare = _OPERATORS[value.operator]
@@ -156,7 +189,7 @@ def _word_key(tests: Mapping[str, Test]) -> Key:
             raise _unknown_word(value.text, tests)
         return tests[value.text]
 
-    return Key(make_test)
+    return Key(make_test, words=tuple(tests))
 
 
 def _unknown_word(text: str, words: Mapping[str, object]) -> InvalidValue:
@@ -179,16 +212,20 @@ def _is_kind(kind: Kind) -> Test:
 _KINDS: Final[tuple[Kind, ...]] = ("request", "response", "error", "notification", "invalid", "unjudged")
 
 KEYS: Final[dict[str, Key]] = {
-    "method": _name_key(lambda facts: facts.method),
-    "name": _name_key(lambda facts: facts.name),
-    "id": Key(_id_test),
-    "dir": _word_key({"c2s": lambda facts: facts.dir == "c2s", "s2c": lambda facts: facts.dir == "s2c"}),
+    "method": _name_key(lambda facts: facts.method).explained(
+        "method:tools/*", "the method; of an answer, its request's"
+    ),
+    "name": _name_key(lambda facts: facts.name).explained("name:get_*", "the tool, prompt or resource"),
+    "id": Key(_id_test).explained("id:7", 'the id as in JSON; "7" is another'),
+    "dir": _word_key({"c2s": lambda facts: facts.dir == "c2s", "s2c": lambda facts: facts.dir == "s2c"}).explained(
+        "dir:s2c", "to the client; c2s: to the server"
+    ),
     "kind": _word_key(
         {
             **{kind: _is_kind(kind) for kind in _KINDS},
             "batch": lambda facts: facts.is_batched or facts.kind == "batch",
         }
-    ),
+    ).explained("kind:error", "the kind of message"),
     "has": _word_key(
         {
             "id": lambda facts: facts.id is not None,
@@ -200,26 +237,43 @@ KEYS: Final[dict[str, Key]] = {
             "finding": lambda facts: bool(facts.rules),
             "mark": lambda facts: facts.is_marked,
         }
-    ),
+    ).explained("has:failure", "what is known of it"),
     "latency": _number_key(
         lambda facts: facts.latency_ns,
         "a time such as 100ms, in ns, us, ms or s",
         {"": 10**6, "ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9},
-    ),
+    ).explained("latency>100ms", "how long the answer took"),
     "size": _number_key(
         lambda facts: facts.size, "a size in bytes such as 512, 10k or 1.5M", {"": 1, "k": 1 << 10, "M": 1 << 20}
+    ).explained("size>10k", "its bytes"),
+    "code": _number_key(lambda facts: facts.code, f"an error code such as {INVALID_PARAMS}", {"": 1}).explained(
+        "code:-32602", "the code of an error"
     ),
-    "code": _number_key(lambda facts: facts.code, f"an error code such as {INVALID_PARAMS}", {"": 1}),
-    "problem": _name_key(lambda facts: facts.problem),
-    "rule": Key(_rule_test),
-    "level": Key(_level_test, is_ordered=True),
-    "frame": Key(_frame_test, is_ordered=True),
-    "session": _number_key(lambda facts: facts.session, "the number of a session", {"": 1}),
-    "turn": _name_key(lambda facts: facts.client_ids.turn),
-    "client_session": _name_key(lambda facts: facts.client_ids.session),
-    "trace": _name_key(lambda facts: facts.client_ids.trace),
-    "exchange": _number_key(lambda facts: facts.exchange, "the number of an exchange", {"": 1}),
-    "extension": Key(_extension_test),
+    "problem": _name_key(lambda facts: facts.problem).explained(
+        "problem:framing/*", "the rule that it breaks by itself"
+    ),
+    "rule": Key(_rule_test).explained("rule:lifecycle/*", "rules with findings about it"),
+    "level": Key(_level_test, is_ordered=True, words=tuple(_LEVELS)).explained(
+        "level>=warning", "the worst level of its findings"
+    ),
+    "frame": Key(_frame_test, is_ordered=True, bounds=_frame_range).explained(
+        "frame:30..40", "the number of the frame"
+    ),
+    "session": _number_key(lambda facts: facts.session, "the number of a session", {"": 1}).explained(
+        "session:3", "the session, from 1"
+    ),
+    "turn": _name_key(lambda facts: facts.client_ids.turn).explained(
+        "turn:0199f3*", "the user's prompt that caused it"
+    ),
+    "client_session": _name_key(lambda facts: facts.client_ids.session).explained(
+        "client_session:ses_*", "the conversation of the client"
+    ),
+    "trace": _name_key(lambda facts: facts.client_ids.trace).explained("trace:4bf92f*", "the trace"),
+    "exchange": _number_key(lambda facts: facts.exchange, "the number of an exchange", {"": 1}).explained(
+        "exchange:12", "the HTTP exchange"
+    ),
+    "extension": Key(_extension_test).explained("extension:*/tasks", "the extension with the method"),
+    "text": Key(_text_test).explained('text:"not found"', "a text; capitals make case matter"),
 }
 """The keys, by their names."""
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, NoReturn
 
 from analysis.filter.facts import Facts
-from analysis.filter.keys import FINDING_KEYS, KEYS, FilterValue, InvalidValue, Test
+from analysis.filter.keys import FINDING_KEYS, KEYS, FilterValue, InvalidValue, Test, text_search_of
+from analysis.filter.text_search import TextSearch
 
 MAX_FILTER_CHARS: Final = 4096
 """The most characters of an expression."""
@@ -28,6 +29,10 @@ class Filter:
     """The texts of the terms, all of which must match a message: those joined by `and`, or the whole expression."""
     tests: tuple[Test, ...] = field(compare=False, repr=False, default=())
     """The tests of its terms, each by itself."""
+    bounds: Mapping[str, tuple[float, ...]] = field(compare=False, default_factory=dict)
+    """The numbers that terms compare with, by key: a value between the same two bounds makes no difference."""
+    texts: tuple[TextSearch, ...] = field(compare=False, repr=False, default=())
+    """The texts that every message it selects contains."""
 
     def __str__(self) -> str:
         return self.text
@@ -105,6 +110,8 @@ class _Part(NamedTuple):
     """Its operator precedence: 0 with `or`, 1 with `and`, otherwise 2."""
     terms: tuple[str, ...] = ()
     """The texts of the operands of `and`."""
+    texts: tuple[TextSearch, ...] = ()
+    """The texts that it requires."""
 
     def as_operand(self, rank: int) -> str:
         """Its text as an operand, in parentheses if needed."""
@@ -134,13 +141,15 @@ class _Parser:
         self._depth = 0
         self._keys: dict[str, int] = {}
         self._tests: list[Test] = []
+        self._bounds: dict[str, tuple[float, ...]] = {}
         self._token = self._read_token()
 
     def parse(self) -> Filter:
         part = self._parse_or()
         if self._token.kind == ")":
             self._fail("expected no `)` here, as no `(` is open", self._token.at)
-        return Filter(part.text, self._keys, part.test, part.terms or (part.text,), tuple(self._tests))
+        terms = part.terms or (part.text,)
+        return Filter(part.text, self._keys, part.test, terms, tuple(self._tests), self._bounds, part.texts)
 
     def _fail(self, wrong: str, at: int) -> NoReturn:
         raise FilterError(wrong, self._text, at)
@@ -165,7 +174,8 @@ class _Parser:
         if len(parts) == 1:
             return parts[0]
         terms = tuple(part.as_operand(1) for part in parts)
-        return _Part(_all_of([part.test for part in parts]), " ".join(terms), 1, terms)
+        texts = tuple(search for part in parts for search in part.texts)
+        return _Part(_all_of([part.test for part in parts]), " ".join(terms), 1, terms, texts)
 
     def _parse_operand(self) -> _Part:
         kind, at, term = self._token
@@ -236,7 +246,7 @@ class _Parser:
         for join in _JOINS:
             if word.lower() == join:
                 return _Token(join, at)
-        if word in KEYS:
+        if word in KEYS and word != "text":
             self._fail(f"expected an operator right after `{word}`, or quotes around it to search for it", self._at)
         if word[0] in "!&|:=<>":
             self._fail("expected a term; `and`, `or` and `not` join terms, and quotes turn anything into text", at)
@@ -247,8 +257,9 @@ class _Parser:
     def _text_term(self, text: str, at: int) -> _Part:
         if not text:
             self._fail("expected text between the quotes", at + 1)
-        searched_bytes = text.encode()
-        return self._add_term("text", at, lambda facts: searched_bytes in facts.raw, self._text[at : self._at])
+        search = TextSearch(text, is_literal=True)
+        part = self._add_term("text", at, lambda facts: search.is_in(facts.raw), self._text[at : self._at])
+        return part._replace(texts=(search,))
 
     def _read_key_term(self, match: re.Match[str]) -> _Part:
         name, operator = match.groups()
@@ -264,12 +275,15 @@ class _Parser:
         text = self._read_quoted() if is_quoted else self._consume(_WORD)
         if not is_quoted and (not text or text[0] in "!:=<>"):
             self._fail(f"expected a value right after `{name}{operator}`", at)
+        value = FilterValue(operator, text, is_quoted)
         try:
-            test = key.test(FilterValue(operator, text, is_quoted))
+            test = key.test(value)
         except InvalidValue as error:
             self._fail(str(error), at)
+        self._bounds[name] = self._bounds.get(name, ()) + key.bounds(value)
         term_text = f"{name}{':' if operator == '=' else operator}{self._text[at : self._at]}"
-        return self._add_term(f"has:{text}" if name == "has" else name, match.start(), test, term_text)
+        part = self._add_term(f"has:{text}" if name == "has" else name, match.start(), test, term_text)
+        return part._replace(texts=(text_search_of(value),)) if name == "text" else part
 
     def _add_term(self, key: str, at: int, test: Test, text: str) -> _Part:
         self._keys.setdefault(key, at)

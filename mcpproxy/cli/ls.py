@@ -26,11 +26,11 @@ from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.selection import NOTHING_YET, add_captures, scope_of, select_captures
 from mcpproxy.clients.unrecorded import note_text, unrecorded_servers
 from mcpproxy.report.output import json_line, width_of_stdout
-from mcpproxy.report.waits import waiting_text
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import UNLIMITED_WIDTH, cells
 from mcpproxy.wording.counts import abandoned_text, begins_text, count_text, lost_text
 from mcpproxy.wording.units import duration, local_time, size, utc
+from mcpproxy.wording.waits import waiting_text
 
 TAIL_BYTES = 64 << 10
 """How many bytes at the end of a capture are searched for its last record."""

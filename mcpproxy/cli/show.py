@@ -43,11 +43,11 @@ from mcpproxy.cli.selection import add_captures, scope_of, select_captures
 from mcpproxy.report.conversation import Conversation, ConversationItem
 from mcpproxy.report.conversation_rows import MIN_WIDTH
 from mcpproxy.report.output import json_line, safe_for_stdout, width_of_stdout
-from mcpproxy.report.waits import waiting_text
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import UNLIMITED_WIDTH, cells, fit
 from mcpproxy.wording.json_lines import damage_members, row_of, wall_of
 from mcpproxy.wording.spans import Span, Style
+from mcpproxy.wording.waits import waiting_text
 
 
 def _parse_count(text: str) -> int:

@@ -31,11 +31,12 @@ from mcpproxy.clients.unrecorded import note_text, unrecorded_servers
 from mcpproxy.clients.up_lock import running_up
 from mcpproxy.recorder.unrecorded import UnrecordedNote
 from mcpproxy.report.output import json_line, width_of_stdout
-from mcpproxy.report.waits import WaitingRequests, waiting_text, waits_in
+from mcpproxy.report.waits import WaitingRequests, waits_in
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import cells
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.units import utc
+from mcpproxy.wording.waits import waiting_text
 
 POLL_S: Final = 0.5
 """The pause between two checks of `--wait`."""

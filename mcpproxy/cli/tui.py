@@ -104,7 +104,7 @@ def _run_app(
         # An empty value permits colours (no-color.org), but Textual would then use none.
         os.environ.pop("NO_COLOR", None)
     from mcpproxy.tui.app import TuiApp
-    from mcpproxy.tui.shutdown import EXIT_CODES, exit_on_signals
+    from mcpproxy.tui.shutdown import EXIT_CODES, end_by_signal, exit_on_signals
 
     app = TuiApp(find, nothing, first, routed)
 
@@ -119,4 +119,5 @@ def _run_app(
         with open(os.devnull, "wb") as null:
             for stream in (1, 2):
                 os.dup2(null.fileno(), stream)
+        end_by_signal(code)
     return code if code == 0 or code in EXIT_CODES else int(Exit.USAGE)

@@ -24,7 +24,7 @@ from mcpproxy.report.conversation_rows import MIN_WIDTH, Batch, Item, Unanswered
 from mcpproxy.report.heading import Heading, heading_lines, heading_of
 from mcpproxy.report.logins import LoginLines
 from mcpproxy.report.turn_lines import TurnLines
-from mcpproxy.report.waits import WaitingRequests, waited_ns, waiting_text
+from mcpproxy.report.waits import WaitingRequests, waited_ns
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording import units
 from mcpproxy.wording.bodies import message_lines
@@ -34,6 +34,7 @@ from mcpproxy.wording.names import revisions_text
 from mcpproxy.wording.records import Remark, is_routine_stream, remark_on
 from mcpproxy.wording.spans import Style
 from mcpproxy.wording.statuses import fate_status, waiting_status
+from mcpproxy.wording.waits import waiting_text
 
 Times: TypeAlias = Literal["rel", "delta", "abs"]
 """The times to show: since the capture opened, since the previous line, or local wall clock."""

@@ -30,11 +30,6 @@ def waited_ns(fold: Fold, request: Request) -> int:
     return max(0, clock.age_ns(fold.wall_ns) - request.t_ns)
 
 
-def waiting_text(count: int, oldest_ns: int) -> str:
-    """Returns how many requests are waiting, and how long the oldest of them has been waiting."""
-    return f"{count_text(count, 'request')} waiting{', the oldest' if count > 1 else ''} for {duration(oldest_ns)}"
-
-
 class Wait(NamedTuple):
     """A request that waits for its response."""
 

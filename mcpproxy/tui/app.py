@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from textual import events
+from textual._compositor import CompositorUpdate
 from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 from textual.command import CommandList, CommandPalette, SearchIcon
@@ -44,17 +45,22 @@ from analysis.rules.finding import Finding
 from captures.errors import CaptureError
 from mcpproxy.clients.overview import RoutedServer
 from mcpproxy.sql.client import SqlClient
+from mcpproxy.tui.colours.depth import colour_depth
+from mcpproxy.tui.colours.terminal import limit_colours
+from mcpproxy.tui.colours.themes import DARK, LIGHT, PALETTE_CSS, THEMES, theme_for
 from mcpproxy.tui.data.capture_list import CaptureList
 from mcpproxy.tui.data.checking import CaptureChecker
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.step_thread import StepThread
 from mcpproxy.tui.data.turn_query import TurnQuery
+from mcpproxy.tui.drawn_cells import DrawnCells
 from mcpproxy.tui.host import Host
 from mcpproxy.tui.keys import bindings
 from mcpproxy.tui.keys.queue import KeyQueue
 from mcpproxy.tui.layout_state import save_theme, saved_theme
 from mcpproxy.tui.messages import CaptureGrown, CaptureUnreadable, Checked, OpenRequested
+from mcpproxy.tui.news_pace import NewsPace
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screen_entries import OpenCapture, entries, word_of
 from mcpproxy.tui.screens.help import HelpScreen, help_text
@@ -63,41 +69,9 @@ from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.sql import SqlScreen
 from mcpproxy.tui.screens.titled_screen import TitledScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
+from mcpproxy.tui.suspension import Suspension
+from mcpproxy.tui.widgets.foot import Foot
 
-
-def _scroll_bar(colour: str) -> dict[str, str]:
-    """The colours of a scroll bar's track; Textual's own are darker than the screen."""
-    return dict.fromkeys(("scrollbar-background", "scrollbar-background-hover", "scrollbar-background-active"), colour)
-
-
-DARK: Final = Theme(
-    name="mcpproxy-dark",
-    primary="#5fafd7",
-    accent="#5fafd7",
-    error="#ff6b6b",
-    warning="#e5c07b",
-    success="#98c379",
-    background="#16181d",
-    surface="#16181d",
-    panel="#23262e",
-    foreground="#d8dce4",
-    dark=True,
-    variables={"dim": "#959ba8", **_scroll_bar("#23262e")},
-)
-LIGHT: Final = Theme(
-    name="mcpproxy-light",
-    primary="#005f87",
-    accent="#005f87",
-    error="#b00020",
-    warning="#8a5a00",
-    success="#22662a",
-    background="#fdfdfb",
-    surface="#fdfdfb",
-    panel="#ebebe6",
-    foreground="#22252b",
-    dark=False,
-    variables={"dim": "#5f646e", **_scroll_bar("#ebebe6")},
-)
 MAX_SCREEN_DEPTH: Final = 12
 """The maximum depth of the stack of screens; at this depth, all screens above the list of sessions are closed first."""
 MOVEMENT_IDS: Final = frozenset({"up", "down", "page-up", "page-down", "first", "last"})
@@ -125,20 +99,12 @@ class Palette(CommandPalette):
 class TuiApp(Host):
     """The list of sessions, and the screens of one capture."""
 
-    # Without colours, only the terminal's own background and text colour are left: the selection is shown in reverse.
-    CSS = """
-    App:nocolor {
-        & .table--cursor, & .pane--cursor, & .pane--match { text-style: reverse; }
-        & .input--cursor, & .input--selection { text-style: reverse; }
-        & .table--blurred, & .pane--found { text-style: underline; }
-        & CommandList > .option-list--option { text-style: none; }
-        & CommandList > .option-list--option-highlighted { text-style: bold underline; }
-    }
-    """
+    CSS = PALETTE_CSS
     TITLE = "mcpproxy"
     ENABLE_COMMAND_PALETTE = True
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "interrupt", "quit", show=False, priority=True, id="interrupt"),
+        Binding("ctrl+z", "suspend_process", "suspend", show=False),
     ]
 
     def __init__(
@@ -156,25 +122,35 @@ class TuiApp(Host):
             first_path: a capture to open at once.
             routed_servers: returns the servers that clients route through mcpproxy; None to ignore them.
         """
-        # If colours are off, Textual would draw in greys on its own background.
-        super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
+        super().__init__()
         self.capture_list = CaptureList(find_captures, routed_servers)
         self.sql = SqlClient()
         self.keys = bindings.KeyBindings({})
         self.key_queue = KeyQueue(self, super().on_event)
         self.checking = CaptureChecker(self._report_checked)
+        self.news_pace: NewsPace
+        """The pace at which screens hear of news about the open capture; exists once the app runs."""
         self._empty_text, self._first_path = empty_text, first_path
+        self._drawn_cells = DrawnCells()
+        self._suspension = Suspension(self)
         self._opened: tuple[Reading, StepThread] | None = None
         self._return_to: tuple[Path, Callable[[OpenCapture], Screen[None]]] | None = None
         """The capture and screen to return to from another capture."""
         self.return_crumbs = ()
-        self.register_theme(DARK)
-        self.register_theme(LIGHT)
-        self.theme = LIGHT.name if saved_theme() == LIGHT.name else DARK.name
+        self._foot_with_places: Foot | None = None
+        """The foot that shows the places until the next key."""
+        self.colour_depth = colour_depth(os.environ)
+        limit_colours(self, self.colour_depth)
+        for theme in THEMES:
+            self.register_theme(theme)
+        self.theme = theme_for(self.colour_depth, is_light=saved_theme() == LIGHT.name).name
 
     def on_mount(self) -> None:
         """Show the sessions, or the capture named on the command line."""
         sys.setswitchinterval(SWITCH_INTERVAL_S)
+        self.news_pace = NewsPace()
+        if not self.is_headless:
+            self._suspension.watch()
         make_collections_rare()  # each collection blocks the interpreter, and so the screen
         self.keys = bindings.read_keys()
         self.set_keymap(dict(self.keys.keymap))
@@ -187,6 +163,7 @@ class TuiApp(Host):
     def on_unmount(self) -> None:
         """Stop reading."""
         self._close_open_capture()
+        self.news_pace.close()
         self.sql.close()
         self.checking.close()
 
@@ -194,13 +171,13 @@ class TuiApp(Host):
 
     def on_open_requested(self, event: OpenRequested) -> None:
         """Show the traffic of a capture."""
-        self.open(event.path)
+        self.open(event.path, is_at_longest_wait=event.is_at_longest_wait)
 
-    def open(self, path: Path) -> None:
-        """Show the traffic of a capture."""
+    def open(self, path: Path, *, is_at_longest_wait: bool = False) -> None:
+        """Show the traffic of a capture; at the call that has waited longest, if that is wanted."""
         capture = self.open_capture(path)
         if capture is not None:
-            self.push_screen(TrafficScreen(capture))
+            self.push_screen(TrafficScreen(replace(capture, is_at_longest_wait=is_at_longest_wait)))
 
     def open_capture(self, path: Path) -> OpenCapture | None:
         """Start reading a capture; returns None, and notifies the user, if it cannot be read."""
@@ -214,7 +191,7 @@ class TuiApp(Host):
             return None
         self._opened = (
             reading,
-            StepThread(reading.follow, self._report_growth, lambda reason: self._report_failure(path, reason)),
+            StepThread(reading.follow, self.announce_growth, lambda reason: self._report_failure(path, reason)),
         )
         self.checking.read(reading)
         return OpenCapture(reading)
@@ -313,11 +290,18 @@ class TuiApp(Host):
 
     # Textual draws a lower screen's output over the top screen, so a screen is notified once it is on top.
 
-    def _report_growth(self) -> None:
+    def announce_growth(self) -> None:
+        """Tell the current screen, soon, that the open capture has grown, or that its ages have; for any thread."""
+        self.news_pace.announce(self._post_growth)
+
+    def _post_growth(self) -> None:
         for screen in self.screen_stack[-1:]:
             screen.post_message(CaptureGrown())
 
     def _report_checked(self) -> None:
+        self.news_pace.announce(self._post_checked)
+
+    def _post_checked(self) -> None:
         for screen in self.screen_stack[-1:]:
             screen.post_message(Checked())
 
@@ -341,12 +325,18 @@ class TuiApp(Host):
     def _report_failure(self, path: Path, reason: str) -> None:
         self.screen.post_message(CaptureUnreadable(path, reason))
 
+    def _display(self, screen: Screen[Any], renderable: Any) -> None:
+        """Draw an update of Textual's, but only cells that change."""
+        is_update = isinstance(renderable, CompositorUpdate)
+        super()._display(screen, self._drawn_cells.changes(renderable) if is_update else renderable)  # type: ignore[arg-type] # Textual's types lack it
+
     # ---- keys
 
     async def on_event(self, event: events.Event) -> None:
         """Queue keys and pasted text; handle all other events at once."""
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
-            await self.key_queue.enqueue(event)
+            if not self._hide_places(event):
+                await self.key_queue.enqueue(event)
         else:
             await super().on_event(event)
 
@@ -355,6 +345,30 @@ class TuiApp(Host):
         stop = getattr(self.screen, "interrupt", None)
         if stop is None or not stop():
             self.exit()
+
+    def action_suspend_process(self) -> None:
+        """Stop the job until the shell continues it."""
+        if not self.is_headless:
+            self._suspension.suspend()
+
+    def action_places(self) -> None:
+        """Show the places in the foot until the next key, if they have no row of their own."""
+        foot = next(iter(self.screen.query(Foot)), None)
+        if foot is not None and foot.toggle_places():
+            self._foot_with_places = foot
+
+    def _hide_places(self, event: events.Key | events.Paste) -> bool:
+        """Show the keys again if the places are in their stead; returns whether a key was pressed only to do this."""
+        foot, self._foot_with_places = self._foot_with_places, None
+        if foot is None or not foot.is_attached:
+            return False
+        foot.toggle_places()
+        active_binding = self.screen.active_bindings.get(event.key) if isinstance(event, events.Key) else None
+        return active_binding is not None and active_binding.binding.id == "places"
+
+    def action_sessions(self) -> None:
+        """Go back to the list of sessions."""
+        self.return_to(next(screen for screen in self.screen_stack if isinstance(screen, SessionsScreen)))
 
     def action_help(self) -> None:
         """Show every key."""
@@ -390,8 +404,11 @@ class TuiApp(Host):
             return self.open_capture(capture.path) if capture is not None else None
         if isinstance(screen, TrafficScreen):
             return screen.capture
-        row = getattr(screen, "entry", None)
-        return OpenCapture(self._opened[0], row) if self._opened is not None else None
+        if self._opened is None:
+            return None
+        below = next((lower for lower in reversed(self.screen_stack) if isinstance(lower, TrafficScreen)), None)
+        limit = below.capture.limit if below is not None else ""
+        return OpenCapture(self._opened[0], getattr(screen, "entry", None), limit=limit)
 
     def action_command_palette(self) -> None:
         """Open the palette."""
@@ -419,5 +436,5 @@ class TuiApp(Host):
         yield SystemCommand("Quit  q", "sessions are not affected", self.exit)
 
     def _set_theme(self, theme: Theme) -> None:
-        self.theme = theme.name
+        self.theme = theme_for(self.colour_depth, is_light=theme is LIGHT).name
         self.run_worker(partial(save_theme, theme.name), thread=True)

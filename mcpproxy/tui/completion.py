@@ -9,12 +9,7 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.call_kinds import CallKind
 
 MAX_COMPLETIONS: Final = 200
-VALUES: Final = {
-    "dir": ("c2s", "s2c"),
-    "kind": ("request", "response", "error", "notification", "invalid", "unjudged", "batch"),
-    "has": ("id", "answer", "error", "problem", "finding", "mark"),
-    "level": ("note", "warning", "error"),
-}
+VALUES: Final = {name: key.words for name, key in KEYS.items() if key.words}
 """The values of the filter keys that accept only a few."""
 
 _TERMS: Final = re.compile(r'[\s()]++|(?:[^\s()"]|"(?:[^"\\]|\\.)*+"?+)++', re.DOTALL)

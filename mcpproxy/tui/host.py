@@ -73,5 +73,9 @@ class Host(App[None]):
         """The findings of a capture, or None unless it is the open one."""
 
     @abstractmethod
+    def announce_growth(self) -> None:
+        """Tell the current screen, soon, that the open capture has grown, or that its ages have; for any thread."""
+
+    @abstractmethod
     def check_again(self) -> None:
         """Check the open capture again from its beginning, after the worker process has died."""

@@ -1,10 +1,11 @@
-"""The user's layout: the size of the detail, and the theme, kept for the next start.
+"""The user's layout: the size of the detail, the columns of lists, and the theme, kept for the next start.
 
 Each has a line in a file in the state directory that only the user can read. The file is a convenience: damaged lines
 are ignored, and if it cannot be written, the screens continue without it.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Final
@@ -17,7 +18,14 @@ RESIZE_PERCENT: Final = 5
 """By how many percent of the screen a key resizes the detail."""
 
 _FILE: Final = "tui_layout"
-_NAMES: Final = ("below", "beside", "full", "theme")
+_NAMES: Final = ("below", "beside", "full", "preview", "theme")
+_COLUMNS_OF: Final = "columns."
+"""What comes before the name of a list in the name of the line with its columns."""
+_COLUMNS_NAME: Final = re.compile(r"columns\.[a-z]{1,20}")
+_MAX_LISTS: Final = 30
+"""The maximum number of lists whose columns are kept."""
+_MAX_COLUMNS: Final = 30
+"""The maximum number of columns of a list that are kept."""
 _file_lock: Final = Lock()
 """Held while the file is read and written, because several threads change parts of it."""
 
@@ -32,6 +40,8 @@ class Layout:
     """Its share of the width if it is next to the list, in percent."""
     is_full: bool = False
     """Whether it fills the whole screen."""
+    has_preview: bool = True
+    """Whether it is open from the start if it is next to the list."""
 
 
 def saved_layout() -> Layout:
@@ -41,13 +51,19 @@ def saved_layout() -> Layout:
         clamped(_percent(values.get("below", ""), default.below_percent)),
         clamped(_percent(values.get("beside", ""), default.beside_percent)),
         values.get("full") == "1",
+        values.get("preview") != "0",
     )
 
 
 def save_layout(layout: Layout) -> None:
     """Keep the layout for the next run, if possible."""
     _save_values(
-        {"below": str(layout.below_percent), "beside": str(layout.beside_percent), "full": str(int(layout.is_full))}
+        {
+            "below": str(layout.below_percent),
+            "beside": str(layout.beside_percent),
+            "full": str(int(layout.is_full)),
+            "preview": str(int(layout.has_preview)),
+        }
     )
 
 
@@ -61,16 +77,32 @@ def save_theme(name: str) -> None:
     _save_values({"theme": name})
 
 
+def saved_columns(place: str) -> tuple[str, ...]:
+    """Returns the names of the columns that were chosen for a list, or none if there is no choice.
+
+    The file may contain any names.
+    """
+    return tuple(_saved_values().get(f"{_COLUMNS_OF}{place}", "").split()[:_MAX_COLUMNS])
+
+
+def save_columns(place: str, names: Sequence[str]) -> None:
+    """Keep the columns of a list for the next run, if possible; no names remove the choice."""
+    _save_values({f"{_COLUMNS_OF}{place}": " ".join(names)})
+
+
 def _saved_values() -> dict[str, str]:
-    parts = (line.partition(" ") for line in read_lines(history_path(_FILE)))
-    return {name: value for name, _, value in parts if name in _NAMES}
+    parts = [line.partition(" ") for line in read_lines(history_path(_FILE))]
+    values = {name: value for name, _, value in parts if name in _NAMES}
+    lists = [(name, value) for name, _, value in parts if _COLUMNS_NAME.fullmatch(name)]
+    return values | dict(lists[:_MAX_LISTS])
 
 
 def _save_values(changes: Mapping[str, str]) -> None:
     """Replace some of the lines."""
     with _file_lock:
         values = {**_saved_values(), **changes}
-        write_lines(history_path(_FILE), [f"{name} {values[name]}" for name in _NAMES if name in values])
+        names = [*_NAMES, *sorted(name for name in values if name not in _NAMES)]
+        write_lines(history_path(_FILE), [f"{name} {values[name]}" for name in names if values.get(name)])
 
 
 def _percent(value: str, default: int) -> int:

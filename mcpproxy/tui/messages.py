@@ -79,9 +79,9 @@ class DetailRead(Message):
 class OpenRequested(Message):
     """The user wants to see the traffic of a capture."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, is_at_longest_wait: bool = False) -> None:
         super().__init__()
-        self.path = path
+        self.path, self.is_at_longest_wait = path, is_at_longest_wait
 
 
 class SqlReplied(Message):

@@ -15,6 +15,7 @@ from rich.style import Style
 from textual.app import App
 from textual.content import Content
 from textual.strip import Strip
+from textual.widget import Widget
 from textual.widgets import Static
 
 from mcpproxy.sanitise import MAX_CELL_CHARS, sanitise
@@ -24,10 +25,27 @@ from mcpproxy.wording.spans import Role, Span
 STYLES: Final[dict[Role, str]] = {
     "plain": "",
     "accent": "$accent",
-    "dim": "$dim",
-    "warm": "$text-warning",
+    "server": "$server",
+    "dim": "$dim-style",
+    "warm": "bold $text-warning",
     "bad": "bold $text-error",
 }
+
+
+def role_styles(widget: Widget, base: Style, prefix: str) -> dict[Role, Style]:
+    """Returns the style of each role on a base, from the widget's component classes such as `table--dim`."""
+    return {role: base + widget.get_component_rich_style(f"{prefix}--{role}", partial=True) for role in STYLES}
+
+
+def cursor_styles(widget: Widget, base: Style, prefix: str) -> dict[Role, Style]:
+    """Returns the style of each role in the row at the cursor, by the class such as `table--cursor`."""
+    cursor = base + widget.get_component_rich_style(f"{prefix}--cursor", partial=True)
+    styles = role_styles(widget, cursor, prefix)
+    if widget.app.native_ansi_color:
+        # In reverse, the colours of roles would become backgrounds.
+        return dict.fromkeys(styles, cursor)
+    # Dim text on the colour of the cursor has too little contrast.
+    return {**styles, "dim": styles["plain"]}
 
 
 def content(spans: str | Iterable[Span], limit: int = MAX_CELL_CHARS) -> Content:
@@ -49,8 +67,9 @@ def segments(spans: Iterable[Span], width: int, styles: dict[Role, Style], *, ri
         if cells_left <= 0:
             break
         full_text = sanitise(span.text)
-        text = fit(full_text, cells_left)
-        size = cell_len(text)
+        is_simple = full_text.isascii() and len(full_text) <= cells_left
+        text = full_text if is_simple else fit(full_text, cells_left)
+        size = len(text) if is_simple else cell_len(text)
         while size > cells_left and text:
             # Terminals disagree about a few symbols; text that is too wide by Textual's table must not move a border.
             text = text[:-1]

@@ -6,7 +6,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from textual.binding import Binding, BindingsMap
 from textual.screen import Screen
@@ -15,6 +15,8 @@ from analysis.rules.finding import Finding
 from mcpproxy.tui.data.reading import Reading
 
 Opener: TypeAlias = Literal["sessions", "traffic", "both"]
+_ORDER: Final = "LTOFECQ"
+"""The keys of the screens, in the order in which they are listed; others come after them."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,10 @@ class OpenCapture:
     """Whether the detail is opened at once."""
     finding: Finding | None = None
     """The finding in the row; its place is selected when the detail is opened."""
+    limit: str = ""
+    """The filter of the traffic from which a screen is opened: figures are limited to the calls that it selects."""
+    is_at_longest_wait: bool = False
+    """Whether to go to the call that has waited longest, with its exchange open."""
 
     @property
     def entry(self) -> int | None:
@@ -62,14 +68,15 @@ class ScreenEntry:
 
 @cache
 def entries() -> tuple[ScreenEntry, ...]:
-    """The entries of all modules in `mcpproxy.tui.screens`, ordered by key."""
-    return tuple(sorted(_defined_entries(), key=lambda entry: entry.key.lower()))
+    """The entries of all modules in `mcpproxy.tui.screens`, always in the same order."""
+    return tuple(sorted(_defined_entries(), key=lambda entry: (_ORDER + entry.key).find(entry.key)))
 
 
 def word_of(screen: Screen[Any]) -> str:
     """The word of a screen, such as `traffic` or `findings`; the name of its module if it has no entry."""
     module = type(screen).__module__
-    return next((entry.word for entry in entries() if entry.create.__module__ == module), module.rpartition(".")[2])
+    word = module.rpartition(".")[2].replace("_", " ")
+    return next((entry.word for entry in entries() if entry.create.__module__ == module), word)
 
 
 def _defined_entries() -> Iterator[ScreenEntry]:

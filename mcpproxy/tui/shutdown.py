@@ -2,7 +2,8 @@
 
 A handler in the event loop would run too late if a terminal accepts no more output (Ctrl-S) and the loop waits to draw.
 So these are plain signal handlers, and if the app has not ended in time, they restore the modes of the terminal and end
-the process. Exit codes are those of a shell: 128 plus the signal number.
+the process. Exit codes are those of a shell: 128 plus the signal number. After signals that nobody sends to ask a
+program to end, such as SIGQUIT, the process ends by the signal itself, as it would without a handler.
 """
 
 import asyncio
@@ -17,7 +18,13 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, Final
 
-SIGNALS: Final = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+REQUESTS: Final = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+"""The signals that ask a program to end."""
+SIGNALS: Final = (
+    *REQUESTS, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF,
+    signal.SIGXCPU,
+)  # fmt: skip
+"""The signals that end the app; the others cannot be handled, or are errors of the process itself."""
 EXIT_CODES: Final = frozenset(128 + number for number in SIGNALS)
 GRACE_S: Final = 3.0
 """How long the app may take to end."""
@@ -43,6 +50,18 @@ def exit_on_signals(leave: Callable[[int], None]) -> Iterator[None]:
         exit_watch.has_left.set()
         for number, handler in previous_handlers.items():
             signal.signal(number, handler)
+
+
+def end_by_signal(code: int) -> None:
+    """End the process by the signal of an exit code, unless that signal only asks a program to end.
+
+    Args:
+        code: one of `EXIT_CODES`.
+    """
+    number = signal.Signals(code - 128)
+    if number not in REQUESTS:
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
 
 
 class _ExitWatch:

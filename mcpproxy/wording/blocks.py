@@ -36,6 +36,25 @@ def blocks(values: Sequence[int | None], full_value: int = 0) -> str:
     return "".join(BLOCKS[min(7, max(0, -(-8 * value // full_value) - 1))] if value else " " for value in values)
 
 
+def stacked_blocks(values: Sequence[int | None], lines: int, full_value: int = 0) -> list[str]:
+    """Values as columns of blocks; any nonzero value is visible.
+
+    Args:
+        values: the values; 0 and None are blank.
+        lines: the height of the columns, in lines.
+        full_value: the value of a full column; 0 for the greatest of the values.
+
+    Returns:
+        The lines, from the top.
+    """
+    full_value = full_value or max((value or 0 for value in values), default=0)
+    heights = [-(-8 * lines * value // full_value) if value else 0 for value in values]
+    return [
+        "".join(f" {BLOCKS}"[max(0, min(8, height - 8 * line))] for height in heights)
+        for line in reversed(range(lines))
+    ]
+
+
 def compress(values: Sequence[int | None], width: int) -> list[int | None]:
     """Values in at most `width` places; if several share a place, it has the greatest of them."""
     if len(values) <= width:

@@ -22,8 +22,8 @@ match the two and keep waiting, although a line shows them as a pair."""
 ABRIDGED_PREFIX: Final = "[partial]"
 """Comes before the text of a message if an imported log contains only part of that message."""
 
-_TO_SERVER: Final = Span("→", "accent")
-_TO_CLIENT: Final = Span("←", "accent")
+TO_SERVER: Final = Span("→", "accent")
+TO_CLIENT: Final = Span("←", "server")
 _NO_TEXT: Final = Span("")
 
 
@@ -162,7 +162,7 @@ def _method(message: Request | Notification) -> str:
 
 
 def _direction(frame: Frame) -> Span:
-    return _TO_SERVER if sender_of(frame) == "client" else _TO_CLIENT
+    return TO_SERVER if sender_of(frame) == "client" else TO_CLIENT
 
 
 def _with_problem(plain_line: Line, problem: str) -> Line:

@@ -5,11 +5,11 @@ from typing import Final, Literal, NamedTuple, TextIO, TypeAlias
 
 from mcpproxy.wording.cells import cells, fit
 
-Role: TypeAlias = Literal["plain", "accent", "dim", "warm", "bad"]
-"""Why a text is coloured. There is one accent; `dim` is for what repeats, `warm` for what is slow, `bad` for what is
-wrong."""
+Role: TypeAlias = Literal["plain", "accent", "server", "dim", "warm", "bad"]
+"""Why a text is coloured. There is one accent, also for what the client sent; `server` is for what the server sent,
+`dim` for what repeats, `warm` for what is slow, `bad` for what is wrong."""
 
-_CODES: Final[dict[Role, str]] = {"accent": "36", "dim": "2", "warm": "33", "bad": "1;31"}
+_CODES: Final[dict[Role, str]] = {"accent": "36", "server": "35", "dim": "2", "warm": "33", "bad": "1;31"}
 
 
 class Span(NamedTuple):

@@ -526,6 +526,14 @@ def test_the_page_lists_every_key_and_no_other() -> None:
     }
 
 
+def test_every_key_has_an_example_and_a_meaning_and_its_words_are_values() -> None:
+    for name, key in KEYS.items():
+        assert {used.partition(":")[0] for used in parse(key.example).keys} == {name}
+        assert key.meaning, name
+        for word in key.words:
+            parse(f"{name}:{word}")
+
+
 @pytest.mark.parametrize("name", KEYS)
 def test_examples_of_the_page_ask_their_key(name: str) -> None:
     examples = documented()[name][1]

@@ -30,6 +30,7 @@ SIGNS: Final = {Level.NOTE: "·", Level.WARNING: "!", Level.ERROR: "✗"}
 
 _SERIOUS_MARK: Final = re.compile(rb"[\x80-\xff]")
 _HARMLESS_MARKS: Final = bytes(range(0x80))
+_LEVEL_BYTES: Final = bytes((mark >> 6) + 1 if mark else 0 for mark in range(256))
 
 
 class Findings:
@@ -88,6 +89,10 @@ class Findings:
         if row >= len(self._worst) or not self._worst[row]:
             return ()
         return tuple(rule for rule, rows in list(self._rows_of.items()) if contains(rows, row))
+
+    def levels(self, first: int, last: int) -> bytes:
+        """The worst level in each row of a range, as a byte that is 0 if the row has no finding."""
+        return bytes(self._worst[first:last]).translate(_LEVEL_BYTES).ljust(last - first, b"\0")
 
     def findings_at(self, row: int) -> list[Finding]:
         """The findings in a row whose texts are kept."""

@@ -4,10 +4,12 @@ A thread computes a map in steps, because a stretch may contain a million calls.
 """
 
 import time
+from collections.abc import Sequence
 from heapq import heappush, heappushpop
 from typing import Final, NamedTuple
 
 from analysis.conversation.call import ERRORS, FAILURES
+from mcpproxy.tui.data.call_selection import CallSelection
 from mcpproxy.tui.data.columns import OUTCOMES
 from mcpproxy.tui.data.reading import Reading
 
@@ -41,8 +43,10 @@ class HeatKey(NamedTuple):
     cells: int
     first: int
     last: int
-    """The range of the calls that began in the stretch."""
+    """The range of the calls that began in the stretch; of selected calls, the range among these."""
     settled: int
+    selected: tuple[int, int] = (0, 0)
+    """How many calls are selected, and the generation of the selection."""
 
 
 class HeatRow:
@@ -58,7 +62,7 @@ class HeatRow:
 class HeatMap:
     """The map of one stretch."""
 
-    def __init__(self, key: HeatKey) -> None:
+    def __init__(self, key: HeatKey, numbers: Sequence[int]) -> None:
         self.key = key
         self.rows: dict[int, HeatRow] = {}
         """By the number of the kind."""
@@ -67,16 +71,18 @@ class HeatMap:
         self.kinds: list[int] = []
         """The kinds that get a row, the most frequent first; known at the end."""
         self._slowest: list[tuple[int, int]] = []
-        self._at = key.first
+        self._numbers = numbers
+        """The calls that began in the stretch."""
+        self._done_count = 0
         self._began = time.monotonic()
         self.took_s = 0.0
 
     def step(self, reading: Reading) -> bool:
         """Work for a few milliseconds; returns False when done."""
         calls, index, key = reading.calls, reading.index, self.key
-        end = min(key.last, self._at + MAX_CALLS_PER_STEP)
+        numbers = self._numbers[self._done_count : self._done_count + MAX_CALLS_PER_STEP]
         length = max(1, key.high_ns - key.low_ns)
-        for number in range(self._at, end):
+        for number in numbers:
             kind, outcome = calls.kind[number], calls.outcome[number]
             lasted_ns = reading.lasted_ns(number)
             row = self.rows.get(kind)
@@ -97,8 +103,8 @@ class HeatMap:
             # In a cell, an abandoned call hides errors, an error hides durations, and a duration hides calls that are
             # still running.
             row.worst_ns[cell] = ABANDONED if ABANDONED in values else BAD if BAD in values else max(values)
-        self._at = end
-        if end < key.last:
+        self._done_count += len(numbers)
+        if self._done_count < len(self._numbers):
             return True
         self.outliers = sorted(-number for _, number in self._slowest)
         self.kinds = sorted(self.rows, key=lambda call: (-self.rows[call].count, call))[:MAX_KINDS]
@@ -109,10 +115,10 @@ class HeatMap:
 class HeatMaps:
     """The maps of one capture. One thread computes them; the drawing thread requests a map, and draws the last one."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: Reading, selection: CallSelection | None = None) -> None:
         self.map: HeatMap | None = None
         """The last complete map."""
-        self._reading = reading
+        self._reading, self._selection = reading, selection
         self._requested_key: HeatKey | None = None
         self._unfinished_map: HeatMap | None = None
         self._next_time = 0.0
@@ -130,7 +136,10 @@ class HeatMaps:
             has_only_grown = last_map is not None and last_map.key[:3] == key[:3]
             if has_only_grown and time.monotonic() < self._next_time:
                 return False
-            self._unfinished_map = HeatMap(key)
+            numbers: Sequence[int] = range(key.first, key.last)
+            if self._selection is not None:
+                numbers = self._selection.calls[key.first : key.last]
+            self._unfinished_map = HeatMap(key, numbers)
         if not self._unfinished_map.step(self._reading):
             self.map, self._unfinished_map = self._unfinished_map, None
             self._next_time = time.monotonic() + PAUSE_FACTOR * self.map.took_s

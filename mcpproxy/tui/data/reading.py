@@ -49,8 +49,11 @@ from mcpproxy.tui.data.conversation import Conversation
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.http_exchanges import HttpExchanges
 from mcpproxy.tui.data.login_rows import LoginRows
+from mcpproxy.tui.data.loose_rows import LooseRows
 from mcpproxy.tui.data.output_caches import cache_of, is_cached, save_pieces
 from mcpproxy.tui.data.row_views import ExcludedRows, FilteredRows
+from mcpproxy.tui.data.server_process import RecordedProcess, recorded_process
+from mcpproxy.tui.data.waiting_calls import WaitingCalls
 from mcpproxy.wording.records import Remark, remark_on
 
 WORKER_WAIT_S: Final = 0.05
@@ -88,6 +91,12 @@ class Reading:
         """The rows of its logins."""
         self.kinds = CallKinds()
         """The kinds of requests so far."""
+        self.waiting = WaitingCalls(self.calls, self.kinds)
+        """The calls that wait, in a live capture."""
+        self.server_process: RecordedProcess | None = None
+        """The server's process, as far as the capture names it and it has not ended."""
+        self.loose_rows = LooseRows()
+        """The messages of rows without a call, as far as filters have read them."""
         self.stderr_rows = array("I")
         """Rows of lines that the server wrote to stderr."""
         self.shown_rows = array("I")
@@ -448,6 +457,7 @@ class Reading:
         elif record.rec in ("exchange", "stream"):
             self.http.on_record(row, record)
         elif record.rec in ("process", "close"):
+            self.server_process = recorded_process(record.members)
             self._status = record.members.get("status", self._status)
             self._signal = record.members.get("signal", self._signal)
 
@@ -518,6 +528,8 @@ class Reading:
                 self._analysed_bytes = batch.read_bytes
                 self._is_analysed = self._is_analysed or batch.has_ended
                 self._report_count += 1
+            if self._was_live:
+                self.waiting.note_changes()
 
     def _has_rows_of(self, batch: Batch) -> bool:
         """Whether the worker has read the same rows."""

@@ -29,7 +29,7 @@ from mcpproxy.tui.rows.row_ids import ids_at
 
 COLUMN_KEYS: Final = frozenset(
     {"method", "name", "dir", "kind", "latency", "frame", "session", "rule", "level"}
-    | {"has:answer", "has:error", "has:failure", "has:finding"}
+    | {"has:answer", "has:error", "has:failure", "has:waiting", "has:finding"}
 )
 """The keys of `Filter.keys` that need no frame for a request or a response that is alone in its row."""
 
@@ -45,6 +45,7 @@ class RowFacts(Facts):
         message: Message | None = None,
         number: int | None = None,
         marks: Container[int] = frozenset(),
+        raw: bytes | None = None,
     ) -> None:
         """Prepare; no fact is computed yet.
 
@@ -55,8 +56,10 @@ class RowFacts(Facts):
             message: the message, if it is not simply the one in the frame.
             number: its call, or NONE; by default, the call of the row.
             marks: the numbers of the records that are marked.
+            raw: the bytes of the frame, if they are known without it.
         """
         self._reading, self._row, self._frame, self._message, self._marks = reading, row, frame, message, marks
+        self._raw = raw
         self._number = reading.columns.call_of[row] if number is None else number
 
     @Fact
@@ -190,6 +193,8 @@ class RowFacts(Facts):
 
     @property
     def raw(self) -> bytes:
+        if self._raw is not None:
+            return self._raw
         return self._frame.raw if self._message is None and self._frame is not None else raw_of(self.parts)
 
     @property
@@ -197,14 +202,20 @@ class RowFacts(Facts):
         return self._reading.index.entry(self._row).seq in self._marks
 
 
-def column_facts(reading: Reading, row: int) -> RowFacts | None:
-    """Returns the facts of an interpreted row without its frame, or None if the columns do not say enough about it."""
+def column_facts(reading: Reading, row: int, raw: bytes | None = None) -> RowFacts | None:
+    """Returns the facts of an interpreted row without its frame, or None if the columns do not say enough about it.
+
+    Args:
+        reading: the capture.
+        row: the row.
+        raw: the bytes of the frame, if they are known.
+    """
     number = reading.columns.call_of[row]
     if number == NONE or reading.columns.marks[row] & UNUSUAL or reading.index.kind(row) == "batch":
         return None
     if row not in (reading.calls.request[number], reading.calls.response[number]):
         return None  # a request that was repeated after a redirect
-    return RowFacts(reading, row, number=number)
+    return RowFacts(reading, row, number=number, raw=raw)
 
 
 def facts_in(

@@ -1,8 +1,10 @@
 """Scan: the rows that a filter selects. A thread searches for them while the rows selected so far are shown.
 
-It tests only rows that the worker has interpreted, with the facts in the `Reading`. Only if the filter needs more, such
-as a text, does it read the file again. A filter may depend on the outcome of a request: if the outcome becomes known
-after the request was tested, the request is tested again.
+It tests only rows that the worker has interpreted, with the facts in the `Reading`. If they are all that the filter
+needs, many rows are tested at once (`column_tests.py`). If every row that it selects contains a text, only rows that
+may contain that text are read (`text_candidates.py`). For any other filter, the whole file is read again. A filter may
+depend on the outcome of a request: if the outcome becomes known after the request was tested, the request is tested
+again.
 
 A filter on findings waits for the rules. Rules may report a finding late, in a row that was tested long ago. Such a row
 is read and tested again.
@@ -15,25 +17,32 @@ from array import array
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Container
-from itertools import chain
+from itertools import chain, compress
 from typing import Final
 
 from analysis.filter import Filter
+from analysis.filter.text_search import TextSearch
 from captures.damage import Damage
 from captures.frame import Frame
 from captures.record import Record
 from captures.tail import Tail
-from mcpproxy.tui.data.columns import CONTINUED
+from mcpproxy.tui.data.column_tests import SELECTED, UNCLEAR, ColumnTests
+from mcpproxy.tui.data.columns import NONE, UNUSUAL
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.data.row_facts import COLUMN_KEYS, column_facts, facts_in, login_facts
+from mcpproxy.tui.data.row_facts import COLUMN_KEYS, RowFacts, column_facts, facts_in, login_facts
+from mcpproxy.tui.data.text_candidates import Candidate, find_candidates
 
 STEP_BYTES: Final = 16 << 10
 """How many bytes are read per step: a few milliseconds."""
 MAX_RETESTS_PER_STEP: Final = 200
 """How many rows are tested again per step."""
-MAX_TESTS_PER_STEP: Final = 500
-"""How many rows are tested per step without reading the file."""
-OUTCOME_KEYS: Final = frozenset({"latency", "has:answer", "has:error", "has:failure"})
+MAX_TESTS_PER_STEP: Final = 8192
+"""How many rows are tested per step by their columns: a few milliseconds."""
+MAX_READS_PER_STEP: Final = 100
+"""How many rows are read per step."""
+MAX_CANDIDATES_PER_STEP: Final = 1000
+"""How many rows that may contain a text are tested per step, unless they must be read."""
+OUTCOME_KEYS: Final = frozenset({"latency", "has:answer", "has:error", "has:failure", "has:waiting"})
 """The keys of `Filter.keys` for which a request has to wait for its outcome."""
 _ALL_NUMBERS: Final = range(1 << 64)
 """A container of all numbers."""
@@ -64,8 +73,19 @@ class Scan:
         self._login_rows: set[int] | None = set() if "has:failure" in row_filter.keys else None
         """The rows of logins that did not succeed, as far as they are known; None if the filter is not on failures."""
         self._reading = reading
-        self._tail = None if row_filter.keys.keys() <= COLUMN_KEYS else Tail(reading.path)
-        """The reader of the file, if the filter needs more than the columns."""
+        has_columns = row_filter.keys.keys() <= COLUMN_KEYS
+        self._column_tests = ColumnTests(reading, row_filter) if has_columns else None
+        """The tests of the columns, if they are all that the filter needs."""
+        is_textual = not has_columns and bool(row_filter.texts) and not self._is_on_marks
+        self._text = max(row_filter.texts, key=lambda search: len(search.text)) if is_textual else None
+        """A text that all selected rows contain; None if there is none."""
+        self._has_column_facts = row_filter.keys.keys() <= COLUMN_KEYS | {"text"}
+        self._candidates: deque[Candidate] = deque()
+        """Rows that may contain the text, and have not been tested."""
+        self._searched_end = 0
+        """The end of the rows that have been searched for the text."""
+        self._tail = None if has_columns or is_textual else Tail(reading.path)
+        """The reader of the file, if all of it is read again."""
         self._row = 0
         self._untested: deque[Frame | Record | Damage] = deque()
         """Entries that have been read, and wait for the worker or the rules."""
@@ -93,7 +113,7 @@ class Scan:
         """Work for a few milliseconds; returns False if there is nothing to do yet."""
         if self.has_ended:
             return False
-        is_busy = self._step_columns() if self._tail is None else self._step_file(self._tail)
+        is_busy = self._step_file(self._tail) if self._tail is not None else self._step_rows()
         is_all_interpreted = self._reading.has_ended
         is_behind = self._retest_changed()
         if self.row_filter.needs_findings:
@@ -110,23 +130,78 @@ class Scan:
             self._tail.close()
         self.has_ended = True
 
-    def _step_columns(self) -> bool:
+    def _step_rows(self) -> bool:
         start, reading = self._row, self._reading
-        end = min(start + MAX_TESTS_PER_STEP, reading.interpreted_count, len(reading.index))
-        while self._row < end and self._can_test():
-            if not reading.columns.marks[self._row] & CONTINUED:
-                self._test_columns(self._row)
-            self.frame_count += reading.index.is_frame(self._row)
-            self._row += 1
+        limit = self._testable_end
+        if self._column_tests is not None and start < limit:
+            self._step_columns(self._column_tests, min(limit, start + MAX_TESTS_PER_STEP))
+        elif self._text is not None and start < limit:
+            self._step_text(self._text, limit)
         self._is_read = reading.has_ended and self._row == min(reading.interpreted_count, len(reading.index))
         return self._row > start
 
-    def _test_columns(self, row: int) -> None:
-        facts = column_facts(self._reading, row)
-        if facts is not None:
-            self._update_selection(row, is_selected=self.row_filter.matches(facts))
-        elif self._reading.index.is_frame(row):
-            self._test_row(row, self._reading.index.read_item(row))
+    @property
+    def _testable_end(self) -> int:
+        """The end of the rows for which everything is known that the filter needs, except late findings."""
+        end = min(self._reading.interpreted_count, len(self._reading.index))
+        return min(end, self._findings.checked_count) if self._may_get_findings() else end
+
+    def _step_columns(self, tests: ColumnTests, end: int) -> None:
+        """Test the rows up to `end` by their columns, or fewer if many must be read."""
+        start = self._row
+        results = tests.results(start, end)
+        if UNCLEAR not in results:
+            self.rows.extend(compress(range(start, end), results))
+            self._pass_to(end)
+            return
+        read_count = 0
+        for row, result in enumerate(results, start):
+            if result == UNCLEAR:
+                if read_count == MAX_READS_PER_STEP:
+                    end = row
+                    break
+                read_count += 1
+                self._read_and_test(row)
+            elif result == SELECTED:
+                self._update_selection(row, is_selected=True)
+        self._pass_to(end)
+
+    def _pass_to(self, end: int) -> None:
+        """Count the rows up to `end` as scanned."""
+        classes = self._reading.index.frame_classes(self._row, end)
+        self.frame_count += len(classes) - classes.count(0)
+        self._row = end
+
+    def _read_and_test(self, row: int) -> None:
+        """Test a row that must be read, and keep what it says for other filters."""
+        reading = self._reading
+        if reading.is_continued(row) or not reading.index.is_frame(row):
+            return
+        entry = reading.index.read_item(row)
+        self._test_row(row, entry)
+        is_loose = reading.columns.call_of[row] == NONE and not reading.columns.marks[row] & UNUSUAL
+        if is_loose and isinstance(entry, Frame) and entry.verdict.kind != "batch":
+            reading.loose_rows.note(row, RowFacts(reading, row, entry))
+
+    def _step_text(self, text: TextSearch, limit: int) -> None:
+        """Search some rows for the text that is required, and test the candidates."""
+        if not self._candidates:
+            self._searched_end, candidates = find_candidates(self._reading, self._row, limit, text)
+            self._candidates.extend(candidates)
+        read_count = 0
+        for _ in range(min(len(self._candidates), MAX_CANDIDATES_PER_STEP)):
+            row, raw = self._candidates.popleft()
+            facts = column_facts(self._reading, row, raw) if raw is not None and self._has_column_facts else None
+            if facts is not None:
+                self._update_selection(row, is_selected=self.row_filter.matches(facts))
+            elif not text.is_in(raw) if raw is not None else self._reading.is_continued(row):
+                continue
+            else:
+                self._test_row(row, self._reading.index.read_item(row))
+                read_count += 1
+            if read_count == MAX_READS_PER_STEP:
+                break
+        self._pass_to(self._candidates[0].row if self._candidates else self._searched_end)
 
     def _step_file(self, tail: Tail) -> bool:
         is_busy = False
@@ -163,11 +238,13 @@ class Scan:
             self._update_selection(line, is_selected=any(map(self.row_filter.matches, facts)))
 
     def _test_again(self, row: int) -> None:
-        if row < self._row:
-            if self._tail is None:
-                self._test_columns(row)
-            else:
-                self._test_row(row, self._reading.index.read_item(row))
+        if row >= self._row:
+            return
+        result = UNCLEAR if self._column_tests is None else self._column_tests.results(row, row + 1)[0]
+        if result == UNCLEAR:
+            self._test_row(row, self._reading.index.read_item(row))
+        else:
+            self._update_selection(row, is_selected=result == SELECTED)
 
     def _can_test(self) -> bool:
         """Whether everything that the filter needs for the next row is known, except late findings."""

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from analysis.conversation.call import Outcome
+from analysis.filter import Filter
 from analysis.protocol.methods import OPENING_METHODS
 from captures.errors import CaptureError
 from mcpproxy.tui.data.call_kinds import CallKind
+from mcpproxy.tui.data.call_selection import CallSelection
 from mcpproxy.tui.data.checking import CaptureChecker
 from mcpproxy.tui.data.client_captures import ClientCaptures
 from mcpproxy.tui.data.columns import MAX_ROWS, NONE, OUTCOMES
@@ -83,16 +85,20 @@ class Startup(NamedTuple):
 class Timeline:
     """The timeline of one capture. One thread calls `step`; others query."""
 
-    def __init__(self, reading: Reading, offset_ns: int) -> None:
+    def __init__(self, reading: Reading, offset_ns: int, row_filter: Filter | None = None) -> None:
         """Start without ended calls.
 
         Args:
             reading: the capture.
             offset_ns: how much later it began than the capture at offset 0; may be negative.
+            row_filter: the filter that selects the calls to show; None for all calls.
         """
         self.reading = reading
         self.offset_ns = offset_ns
+        self.selection: CallSelection | None = None
+        """The calls that are shown; None if all are."""
         self.heat = HeatMaps(reading)
+        self.show_only(row_filter)
         self.is_cut = False
         """Whether reading stopped before the end of the capture, because the captures are too large."""
         self._ends = array("q")
@@ -108,6 +114,18 @@ class Timeline:
     def last_ns(self) -> int:
         """The end of the capture so far, on the clock."""
         return self.offset_ns + self.reading.index.last_ns
+
+    def show_only(self, row_filter: Filter | None) -> None:
+        """Show only the calls that a filter selects, or all calls again; not while another thread calls `step`."""
+        if self.selection is not None:
+            self.selection.close()
+        self.selection = CallSelection(self.reading, row_filter) if row_filter is not None else None
+        self.heat = HeatMaps(self.reading, self.selection)
+
+    @property
+    def is_searching(self) -> bool:
+        """Whether there may be more calls to select already."""
+        return self.selection is not None and self.selection.is_searching
 
     # ---- steps, in a thread
 
@@ -134,8 +152,9 @@ class Timeline:
             self._ends[block] = max(self._ends[block], self.reading.index.t_ns(row))
             self._open_counts[block] -= not self._has_ended[number]
             self._has_ended[number] = 1
-        is_map_busy = self.heat.step()
-        return bool(new_count or settled_calls) or is_map_busy
+        is_busy = self.selection is not None and self.selection.step()
+        is_busy = self.heat.step() or is_busy
+        return bool(new_count or settled_calls) or is_busy
 
     def _find_startup_parts(self) -> None:
         """Search the first rows for the parts of the startup."""
@@ -171,29 +190,31 @@ class Timeline:
 
     def call_count(self, start_ns: int, end_ns: int) -> int:
         """How many calls began in a stretch."""
-        return self._first_call_at(end_ns) - self._first_call_at(start_ns)
+        return self._shown_before(self._first_call_at(end_ns)) - self._shown_before(self._first_call_at(start_ns))
 
     def call_counts(self, start_ns: int, end_ns: int, cells: int) -> list[int]:
         """How many calls began in each of `cells` equal parts of a stretch."""
         low = self._first_call_at(start_ns)
         high = max(low, self._first_call_at(end_ns))
-        counts, previous = [], low
+        counts, previous, previous_count = [], low, self._shown_before(low)
         for cell in range(1, cells + 1):
             current = (
                 high
                 if cell == cells
                 else self._first_call_at(start_ns + (end_ns - start_ns) * cell // cells, previous, high)
             )
-            counts.append(current - previous)
-            previous = current
+            count = self._shown_before(current)
+            counts.append(count - previous_count)
+            previous, previous_count = current, count
         return counts
 
     def calls_within(self, start_ns: int, end_ns: int, max_calls: int) -> list[int] | None:
         """Returns the calls that ran in a stretch, in the order in which they began, or None if there are too many."""
         low, high = self._first_call_at(start_ns), self._first_call_at(end_ns)
-        if high - low > max_calls:
+        began_calls = self._shown_calls(low, high)
+        if len(began_calls) > max_calls:
             return None
-        running_calls: list[int] = []
+        selection, running_calls = self.selection, list[int]()
         calls, index = self.reading.calls, self.reading.index
         since_ns = start_ns - self.offset_ns
         for block in range(min(len(self._ends), -(-low // CALLS_PER_BLOCK)) - 1, -1, -1):
@@ -201,18 +222,31 @@ class Timeline:
                 continue
             for number in range(min(low, (block + 1) * CALLS_PER_BLOCK) - 1, block * CALLS_PER_BLOCK - 1, -1):
                 row = calls.end[number]
-                if row == NONE or index.t_ns(row) >= since_ns:
+                if (row == NONE or index.t_ns(row) >= since_ns) and (selection is None or number in selection):
                     running_calls.append(number)
-            if len(running_calls) + high - low > max_calls:
+            if len(running_calls) + len(began_calls) > max_calls:
                 return None
         running_calls.reverse()
-        return running_calls + list(range(low, high))
+        return [*running_calls, *began_calls]
+
+    def _shown_before(self, number: int) -> int:
+        """Returns how many calls before a call are shown."""
+        return number if self.selection is None else bisect_left(self.selection.calls, number)
+
+    def _shown_calls(self, first: int, last: int) -> Sequence[int]:
+        """Returns the calls from `first` to before `last` that are shown."""
+        if self.selection is None:
+            return range(first, last)
+        return self.selection.calls[self._shown_before(first) : self._shown_before(last)]
 
     def request_heat_map(self, start_ns: int, end_ns: int, cells: int) -> HeatMap | None:
         """Request the map of the calls that began in a stretch; returns the last complete map, if there is one."""
-        offset, settled_count = self.offset_ns, self._settled_count
-        first, last = self._first_call_at(start_ns), self._first_call_at(end_ns)
-        self.heat.request(HeatKey(start_ns - offset, end_ns - offset, cells, first, max(first, last), settled_count))
+        offset, settled_count, selection = self.offset_ns, self._settled_count, self.selection
+        first, last = (self._shown_before(self._first_call_at(t_ns)) for t_ns in (start_ns, end_ns))
+        selected = (len(selection), selection.generation) if selection is not None else (0, 0)
+        self.heat.request(
+            HeatKey(start_ns - offset, end_ns - offset, cells, first, max(first, last), settled_count, selected)
+        )
         return self.heat.map
 
     def call_near(self, row: int) -> int | None:
@@ -220,12 +254,19 @@ class Timeline:
         requests, number = self.reading.calls.request, self.reading.call(row)
         if number is None and len(requests):
             number = max(0, bisect_left(requests, row) - 1)
-        return number
+        selection = self.selection
+        if number is None or selection is None or number in selection:
+            return number
+        selected_calls = selection.calls
+        return selected_calls[max(0, bisect_left(selected_calls, number) - 1)] if selected_calls else None
 
     def stretch_around(self, number: int, max_calls: int) -> tuple[int, int]:
         """Returns a stretch with a call in its middle, in which at most `max_calls` calls begin."""
         requests, index = self.reading.calls.request, self.reading.index
-        first, last = max(0, number - max_calls // 2), min(len(requests) - 1, number + max_calls // 2)
+        shown_calls: Sequence[int] = self.selection.calls if self.selection is not None else range(len(requests))
+        middle = self._shown_before(number)
+        first = shown_calls[max(0, middle - max_calls // 2)]
+        last = shown_calls[min(len(shown_calls) - 1, middle + max_calls // 2)]
         low, high = index.t_ns(requests[first]), index.t_ns(requests[last])
         return self.offset_ns + low, self.offset_ns + max(high, low + 1)
 
@@ -273,16 +314,23 @@ class Timeline:
 class Timelines:
     """All captures of one client process. One thread calls `step`; others read."""
 
-    def __init__(self, reading: Reading, list_captures: Callable[[], Iterable[Path]], checking: CaptureChecker) -> None:
+    def __init__(
+        self,
+        reading: Reading,
+        list_captures: Callable[[], Iterable[Path]],
+        checking: CaptureChecker,
+        row_filter: Filter | None = None,
+    ) -> None:
         """Start with only the open capture.
 
         Args:
             reading: the open capture, which another thread continues to read.
             list_captures: returns the captures that are already known.
             checking: reads the other captures in its worker.
+            row_filter: the filter that selects the calls to show, in all captures; None for all calls.
         """
-        self._checking = checking
-        self.own_timeline = Timeline(reading, 0)
+        self._checking, self._row_filter = checking, row_filter
+        self.own_timeline = Timeline(reading, 0, row_filter)
         self.all: Sequence[Timeline] = [self.own_timeline]
         """The timelines of all captures, in the order of their starts."""
         self.captures = ClientCaptures(reading.path, reading.index.header.members, list_captures)
@@ -318,10 +366,17 @@ class Timelines:
 
     def close(self) -> None:
         """Close the files of all but the open capture."""
+        self.show_only(None)
         for timeline in self.all:
             if timeline is not self.own_timeline:
                 self._checking.drop(timeline.reading.findings)
                 timeline.reading.close()
+
+    def show_only(self, row_filter: Filter | None) -> None:
+        """Show only the calls that a filter selects, or all calls again; not while another thread calls `step`."""
+        self._row_filter = row_filter
+        for timeline in self.all:
+            timeline.show_only(row_filter)
 
     def extent(self) -> tuple[int, int]:
         """The stretch of the clock that all captures cover together."""
@@ -349,7 +404,7 @@ class Timelines:
         )
         for path, offset_ns in captures[: max(0, MAX_TIMELINES - len(open_paths))]:
             try:
-                timeline = Timeline(Reading(path), offset_ns)
+                timeline = Timeline(Reading(path), offset_ns, self._row_filter)
             except CaptureError:
                 self.captures.related.remove((path, offset_ns))
                 continue

@@ -13,6 +13,7 @@ from analysis.conversation.message import Response, messages
 from analysis.store.definitions import Definition, definitions_in
 from captures.frame import Frame
 from mcpproxy.tui.data.call_kinds import MAX_CALL_NAME_CHARS
+from mcpproxy.tui.data.call_selection import CallSelection
 from mcpproxy.tui.data.columns import NONE, OUTCOMES
 from mcpproxy.tui.data.latencies import Latencies
 from mcpproxy.tui.data.reading import Reading
@@ -78,19 +79,33 @@ class ShownDefinition(NamedTuple):
 class Tools:
     """Counts definitions and calls. One thread calls `step`; others read `rows` and `shown_definition`."""
 
-    def __init__(self, reading: Reading) -> None:
-        """Start empty."""
+    def __init__(self, reading: Reading, selection: CallSelection | None = None) -> None:
+        """Start empty.
+
+        Args:
+            reading: the capture.
+            selection: the calls to count; None for all calls.
+        """
         self.rows: list[Tool] = []
         """The tools, in the order in which they were first listed or called."""
         self.shown_definition: ShownDefinition | None = None
         self.omitted_count = 0
         """How many definitions of tools above the limit were dropped."""
         self._reading = reading
-        self._latencies = Latencies(reading)
+        self._latencies = Latencies(reading, selection)
         self._settled = 0
         self._unread_lists: list[int] = []
         self._numbers: dict[str, int] = {}
         self._chosen: tuple[str, int, int] | None = None
+
+    @property
+    def is_searching(self) -> bool:
+        """Whether there may be more calls to select already."""
+        return self._latencies.is_searching
+
+    def close(self) -> None:
+        """Stop searching for selected calls."""
+        self._latencies.close()
 
     def choose_definition(self, name: str, version: int, width: int = 80) -> None:
         """Choose the definition of a tool that the next step reads.

@@ -108,8 +108,8 @@ def side_by_side(line: AlignedLine, side_cells: int) -> Iterator[list[Span]]:
     sign = "│" if line.is_equal else "-" if line.new is None else "+" if line.old is None else "≠"
     separator = Span(f" {sign} ", "dim" if line.is_equal else "bad")
     old_other, new_other = (line.old, line.new) if line.is_equal else (line.new, line.old)
-    old_pieces = _marked_pieces(line.old, old_other, "bad", side_cells - indent)
-    new_pieces = _marked_pieces(line.new, new_other, "accent", side_cells - indent)
+    old_pieces = marked_pieces(line.old, old_other, "bad", side_cells - indent)
+    new_pieces = marked_pieces(line.new, new_other, "accent", side_cells - indent)
     for old_spans, new_spans in zip_longest(old_pieces, new_pieces, fillvalue=()):
         yield [
             *_padded([Span(" " * indent), *old_spans], side_cells),
@@ -118,7 +118,26 @@ def side_by_side(line: AlignedLine, side_cells: int) -> Iterator[list[Span]]:
         ]
 
 
-def _marked_pieces(text: str | None, other: str | None, role: Role, width: int) -> Iterator[Sequence[Span]]:
+def one_above_other(line: AlignedLine, width: int) -> Iterator[list[Span]]:
+    """Yield a line of both sides, wrapped: once if they are equal, else `-` with the old and `+` with the new text.
+
+    Args:
+        line: the line.
+        width: the width, in cells.
+    """
+    if line.omitted:
+        yield [Span(f"  … {count_text(line.omitted, 'equal line')}", "dim")]
+        return
+    indent = min(INDENT * line.depth, width // 2)
+    both: tuple[str, str | None, str | None, Role] = (" ", line.old, line.old, "plain")
+    old: tuple[str, str | None, str | None, Role] = ("-", line.old, line.new, "bad")
+    new: tuple[str, str | None, str | None, Role] = ("+", line.new, line.old, "accent")
+    for sign, text, other, role in (both,) if line.is_equal else (old, new):
+        for number, spans in enumerate(marked_pieces(text, other, role, max(1, width - indent - INDENT))):
+            yield [Span(f"{sign if not number else ' '} ", role), Span(" " * indent), *spans]
+
+
+def marked_pieces(text: str | None, other: str | None, role: Role, width: int) -> Iterator[Sequence[Span]]:
     """Yield a text in pieces that fit, with the part that differs from the other side's text in a role."""
     if text is None:
         return

@@ -18,6 +18,7 @@ from mcpproxy.tui.data.columns import NONE
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.details.byte_pages import PAGE_BYTES, HexPage, RawPage
 from mcpproxy.tui.details.exchange_view import JoinedLines, exchange_view, wrapped_facts
+from mcpproxy.tui.details.wait_facts import wait_facts
 from mcpproxy.tui.rows.finding_lines import row_lines, short_lines
 from mcpproxy.tui.rows.login_row_text import role_of
 from mcpproxy.tui.rows.row_calls import MAX_LINE_FRAME_BYTES, call_at, late_ns, message_at, response_of
@@ -72,9 +73,18 @@ def detail(
     if view != "exchange":
         return _view(reading, row, view, page, width)._replace(exchange=facts)
     findings = short_lines(reading, row, width) if with_findings else []
-    if reading.call(row) is None:
+    number = reading.call(row)
+    if number is None:
         return Detail([*wrapped_facts(facts, width), *findings])
-    return Detail(JoinedLines(exchange_view(reading, row, width, facts[1:]), findings))
+    return Detail(
+        JoinedLines(_wait_lines(reading, number, width), exchange_view(reading, row, width, facts[1:]), findings)
+    )
+
+
+def _wait_lines(reading: Reading, number: int, width: int) -> Lines:
+    """Returns the lines about why a call hangs or was never answered, and an empty line; nothing for other calls."""
+    facts = [_fact_line(fact) for fact in wait_facts(reading, number)]
+    return [*wrapped_facts(_aligned(facts), width), []] if facts else []
 
 
 def _view(reading: Reading, row: int, view: str, page: int, width: int) -> Detail:

@@ -7,7 +7,7 @@ from analysis.conversation.durations import octave_ns
 from mcpproxy.tui.data.latencies import Distribution
 from mcpproxy.tui.widgets.table import Column, MemoryRows, TableLine
 from mcpproxy.wording import units
-from mcpproxy.wording.blocks import blocks, compress
+from mcpproxy.wording.blocks import compress, stacked_blocks
 from mcpproxy.wording.spans import Span
 from mcpproxy.wording.units import brief_duration
 
@@ -98,15 +98,22 @@ def _exact_duration(ns: int) -> str:
     return f"{whole}.{fraction}{unit}" if fraction else f"{whole}{unit}"
 
 
-def over_time_lines(distribution: Distribution, width: int) -> list[list[Span]]:
-    """Returns the latencies of one kind over time, as lines."""
+def over_time_lines(distribution: Distribution, width: int, lines_per_chart: int = 1) -> list[list[Span]]:
+    """Returns the latencies of one kind over time, as lines.
+
+    Args:
+        distribution: the latencies.
+        width: the width of the lines, in cells.
+        lines_per_chart: the height of each of the two charts, in lines.
+    """
     lines: list[list[Span]] = []
     chart_width = max(4, width - LABEL_CELLS - 12)
     scale_ns = max((value for value in distribution.p95_ns if value is not None), default=0)
     for name, values in (("p95", distribution.p95_ns), ("p50", distribution.p50_ns)):
-        bars = blocks(compress(values, chart_width), scale_ns)
+        *upper_bars, bars = stacked_blocks(compress(values, chart_width), lines_per_chart, scale_ns)
         max_ns = max((value for value in values if value is not None), default=None)
         note = f"  up to {brief_duration(max_ns)}" if max_ns is not None else ""
+        lines += [[Span(" " * LABEL_CELLS), Span(upper, "accent")] for upper in upper_bars]
         lines.append([Span(f"{name + ' by time':<{LABEL_CELLS}}", "dim"), Span(bars, "accent"), Span(note, "dim")])
     if distribution.p95_ns:
         axis_width = min(chart_width, len(distribution.p95_ns))

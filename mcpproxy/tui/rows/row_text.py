@@ -49,6 +49,8 @@ class RowText(NamedTuple):
     """For the head and the legs of a login: its number."""
     login_state: LoginState | None = None
     """What was known about that login."""
+    turn: str = ""
+    """The id of the turn that its call belongs to, if it is wanted."""
 
 
 PENDING_TEXT: Final = RowText(Span(""), (Span("…", "dim"),), is_final=False)
@@ -91,7 +93,8 @@ def _large_frame_text(reading: Reading, row: int) -> RowText:
     """Returns the text of a frame that is too large to parse for a line, from its record and its exchange."""
     entry, record = reading.index.entry(row), reading.index.read_first_part(row)
     members = record.members if record is not None else {}
-    arrow, is_final = Span("→" if entry.dir == "c2s" else "←", "accent"), row < reading.interpreted_count
+    arrow = lines.TO_SERVER if entry.dir == "c2s" else lines.TO_CLIENT
+    is_final = row < reading.interpreted_count
     number = reading.call(row)
     request = None if number is None or reading.calls.request[number] == row else request_of(reading, number)
     id_, http = members.get("id"), members.get("exchange")

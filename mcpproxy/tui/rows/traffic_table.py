@@ -12,14 +12,16 @@ from typing import Final
 
 from analysis.conversation.call import Outcome
 from analysis.protocol.extensions import ENDLESS_METHODS
+from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.columns import NONE
 from mcpproxy.tui.data.findings import LEVELS, MAX_COUNT_PER_ROW, SIGNS
 from mcpproxy.tui.data.login_folds import LoginFolds
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.rows.login_row_text import BAD_GLYPH, role_of, row_text_with_logins
+from mcpproxy.tui.rows.row_ids import ids_at
 from mcpproxy.tui.rows.row_text import PENDING_TEXT, RowText, short_call
 from mcpproxy.tui.rows.traffic_columns import Times
-from mcpproxy.tui.widgets.columns import Column, TableLine, layout
+from mcpproxy.tui.widgets.columns import TableLine
 from mcpproxy.wording import units
 from mcpproxy.wording.cells import cells, fit
 from mcpproxy.wording.counts import count_text
@@ -27,15 +29,22 @@ from mcpproxy.wording.gists import GIST_SEPARATOR, call_gist
 from mcpproxy.wording.spans import Span
 from mcpproxy.wording.statuses import outcome_status, waiting_status
 from mcpproxy.wording.units import brief_duration, offset_text
+from mcpproxy.wording.waits import MIN_SHOWN_WAIT_NS, waiting_role
 
 PATIENCE_S: Final = 0.025
 """How long the drawing thread may wait for rows to be read."""
 MAX_CACHED_ROWS: Final = 2000
 """The maximum number of rows whose texts are cached; the rows that were read first are dropped first."""
+MAX_TURN_CHARS: Final = 40
+"""The maximum length of the id of a turn, in characters."""
 MIN_NOTE_CELLS: Final = 24
 """The minimum width of the column with the content in which a note has room, in cells."""
+REQUEST_CONTENT_COLUMNS: Final = ("status", "latency", "more")
+"""The columns that the content of a request may extend over if it is alone in them."""
 FOLDED_SIGN: Final = "▸"
 UNFOLDED_SIGN: Final = "▾"
+COMPARED_SIGN: Final = "="
+"""The sign before the time of a row that is marked for a comparison."""
 MARK_SIGN: Final = "◆"
 """The sign before the time of a marked row."""
 
@@ -58,11 +67,21 @@ class TrafficRows:
         """Whether a line is an exchange, numbered like its request."""
         self.marks: Mapping[int, str] = {}
         """The marked rows, by the numbers of their records, with their notes."""
+        self.compared_row: int | None = None
+        """The row that is marked for a comparison."""
         self.is_narrow = False
         """Whether the column with the content has no room for a note, so that notes follow the names."""
+        self.is_short = True
+        """Whether tool calls are shown without `tools/`, because the names have no room."""
         self.folds: LoginFolds | None = None
         """Which logins are folded; None if the rows have no folds."""
         self._content_width, self._status_width = 24, 14
+        self._request_width = 0
+        """The width of the columns in which the content of a request has room if it begins in that of the status; 0 if
+        they are not next to each other.
+        """
+        self._wants_turns = False
+        """Whether the turns of calls are shown."""
         self._ready = ready
         self._texts: OrderedDict[int, RowText] = OrderedDict()
         self._thread = ThreadPoolExecutor(1, "rows")
@@ -75,9 +94,18 @@ class TrafficRows:
     def __len__(self) -> int:
         return len(self.view)
 
-    def fit(self, columns: Sequence[Column], width: int) -> None:
-        """Record how much of each text the columns show."""
-        widths = {column.name: size for column, size in layout(columns, width)}
+    def fit(self, widths: Mapping[str, int], name_cells: int) -> None:
+        """Record how much of each text the columns show.
+
+        Args:
+            widths: the widths of the columns in their order, by their names, in cells.
+            name_cells: the width of the longest method with its name, in cells.
+        """
+        self.is_short = widths.get("what", 0) < name_cells
+        if self._wants_turns != ("turn" in widths):
+            self._wants_turns = not self._wants_turns
+            self._texts.clear()  # only the texts that are read now have turns, or do without
+        self._request_width = width_across(widths, REQUEST_CONTENT_COLUMNS)
         self.is_narrow = widths.get("more", 0) < MIN_NOTE_CELLS
         self._content_width, self._status_width = widths.get("more", 24), widths.get("status", 14)
 
@@ -103,7 +131,7 @@ class TrafficRows:
             response = self.reading.partner(entry)
             answer = self._texts.get(response, PENDING_TEXT) if response is not None else RowText(text.direction, ())
         is_answer = number is not None and (self.is_exchanges or calls.response[number] == entry)
-        name_spans = short_call(text.subject) if self.is_exchanges and self.is_narrow else text.subject
+        name_spans = short_call(text.subject) if self.is_short else text.subject
         session, note = self.reading.starting_session(entry), self.marks.get(self.reading.index.entry(entry).seq)
         what_cell = name_spans if session is None else (Span(f"session {session:,}  "), *name_spans)
         cell_spans: dict[str, Sequence[Span]] = {
@@ -111,6 +139,8 @@ class TrafficRows:
             "time": self._time_cell(row),
             "way": self._way_cell(entry, text),
             "findings": (self._findings_cell(row),),
+            "clock": (Span(self._clock_text(self.reading.index.t_ns(entry)) or "", "dim"),),
+            "session": (Span(f"{self.reading.session(entry) or ''}", "dim"),),
         }
         if text.is_wide:
             what_cell = (*what_cell, Span(f"  {note}", "accent")) if note else what_cell
@@ -133,12 +163,20 @@ class TrafficRows:
         if self.is_exchanges and number is not None:
             room = self._content_width - (cells(note) + 2 if note and not self.is_narrow else 0)
             gist = call_gist(request_excerpt(gist, answer.details, room), answer.details)
+        is_alone = not (note or latency_cell.text or any(span.text for span in status_cell))
+        if is_alone and self._content_width < cells(gist) and self._content_width < self._request_width:
+            # It begins where its status would be: the empty cells have room for more of it.
+            status_cell, gist, spilling_column = (Span(gist, "dim"),), "", "status"
+        http = self.reading.http.answer(answer.http)
         cell_spans |= {
             "what": what_cell,
             "id": (Span(text.id),),
             "status": status_cell,
             "latency": (latency_cell,),
             "size": (Span(units.size(size) if size else "", "dim"),),
+            "asked": (Span(units.size(self.reading.index.entry(entry).size), "dim"),),
+            "http": (Span("" if http is None else str(http.status), "dim"),),
+            "turn": (Span(text.turn, "dim"),),
             "more": (*((Span(f"{note}  ", "accent"),) if note and not self.is_narrow else ()), Span(gist, "dim")),
         }
         return TableLine(cell_spans, spilling_column=spilling_column)
@@ -236,7 +274,10 @@ class TrafficRows:
                 return Span(f"~{brief_duration(latency_ns)}", "dim")
             return Span(brief_duration(latency_ns), "warm" if self.reading.is_slow(number) else "dim")
         waited_ns = self.reading.waited_ns(number)
-        return Span("" if waited_ns is None else brief_duration(waited_ns), "dim")
+        if waited_ns is None:
+            return Span("")
+        is_long = self.reading.outcome(number) is None and waited_ns >= MIN_SHOWN_WAIT_NS
+        return Span(brief_duration(waited_ns), waiting_role(waited_ns) if is_long else "dim")
 
     def _unanswered_cell(self, number: int | None) -> Span:
         """What became of a request that was not answered in time."""
@@ -257,6 +298,8 @@ class TrafficRows:
 
     def _time_cell(self, row: int) -> tuple[Span, ...]:
         text = Span(self._time_text(row), "dim")
+        if self.view[row] == self.compared_row:
+            return (Span(COMPARED_SIGN, "accent"), text)
         return (Span(MARK_SIGN, "accent"), text) if self._is_marked(row) else (text,)
 
     def _is_marked(self, line: int) -> bool:
@@ -269,18 +312,24 @@ class TrafficRows:
     def _time_text(self, row: int) -> str:
         index, entry = self.reading.index, self.view[row]
         t_ns = index.t_ns(entry)
-        wall_ns = self.reading.conversation.capture.wall_ns
-        if self.times == "abs" and wall_ns is not None:
-            try:
-                clock_text = time.strftime("%H:%M:%S", time.localtime((wall_ns + t_ns) // 1_000_000_000))
-            except (OverflowError, ValueError, OSError):
-                pass
-            else:
-                return f"{clock_text}.{(wall_ns + t_ns) // 10_000_000 % 100:02}"
+        clock_text = self._clock_text(t_ns) if self.times == "abs" else None
+        if clock_text is not None:
+            return clock_text
         if self.times == "delta":
             t_ns -= index.t_ns(self.view[row - 1]) if row else 0
             t_ns = max(0, t_ns)
         return offset_text(t_ns)
+
+    def _clock_text(self, t_ns: int) -> str | None:
+        """The wall clock at a time of the capture, or None if it is unknown."""
+        wall_ns = self.reading.conversation.capture.wall_ns
+        if wall_ns is None:
+            return None
+        try:
+            text = time.strftime("%H:%M:%S", time.localtime((wall_ns + t_ns) // 1_000_000_000))
+        except (OverflowError, ValueError, OSError):
+            return None
+        return f"{text}.{(wall_ns + t_ns) // 10_000_000 % 100:02}"
 
     # ---- reading, in a thread
 
@@ -294,7 +343,24 @@ class TrafficRows:
 
     def _text_of(self, entry: int) -> RowText:
         """The text of a row."""
-        return row_text_with_logins(self.reading, entry)
+        text, number = row_text_with_logins(self.reading, entry), self.reading.call(entry)
+        if number is None or not self._wants_turns:
+            return text
+        return text._replace(turn=sanitise(ids_at(self.reading, number).turn or "", MAX_TURN_CHARS))
+
+
+def width_across(widths: Mapping[str, int], names: Sequence[str]) -> int:
+    """Returns the width of some columns with the gaps between them, or 0 if they are not shown next to each other.
+
+    Args:
+        widths: the widths of all columns in their order, by their names, in cells.
+        names: the columns, in the order in which they must be.
+    """
+    shown_names = list(widths)
+    start = shown_names.index(names[0]) if names[0] in widths else 0
+    if shown_names[start : start + len(names)] != list(names):
+        return 0
+    return sum(widths[name] for name in names) + len(names) - 1
 
 
 def request_excerpt(request_gist: str, response_gist: str, room: int) -> str:

@@ -60,7 +60,7 @@ class ComparisonScreen(ListScreen):
         & #sides { height: auto; max-height: 6; padding: 0 1; }
         & #changes { height: 1fr; }
         & #nothing { padding: 1 2; display: none; height: 1fr; }
-        & #reader { height: 48%; border-top: solid $panel; }
+        & #reader { height: 48%; border-top: solid $line; }
         & #detail { padding: 0 1; }
         &.-full #reader { height: 1fr; border-top: none; }
     }

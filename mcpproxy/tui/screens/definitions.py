@@ -14,6 +14,7 @@ from mcpproxy.tui.rows.latency_lines import ABANDONED_COLUMN, abandoned_cell, co
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
+from mcpproxy.tui.screens.limiting import TO_LIMIT, Limit
 from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_SORT, descending
 from mcpproxy.tui.widgets.clickable_line import ClickableLine, Piece
 from mcpproxy.tui.widgets.detail_box import MARGIN, MIN_DETAIL_WIDTH
@@ -74,7 +75,7 @@ def tool_note(tool: Tool) -> tuple[str, Role]:
             if change_count == 1
             else f"changed {change_count}{'+' if change_count + 1 >= MAX_VERSIONS_PER_TOOL else ''} times"
         ), "bad"
-    return ("", "plain") if tool.calls else ("never called", "dim")
+    return ("", "plain") if tool.number is not None else ("never called", "dim")
 
 
 class ToolsScreen(CaptureScreen):
@@ -94,6 +95,7 @@ class ToolsScreen(CaptureScreen):
         Binding("right_square_bracket", "turn(1)", "next version", show=False, id="after"),
         TO_SORT,
         TO_DETAIL,
+        TO_LIMIT,
         Binding("slash", "find", "find", show=False, id="filter"),
         Binding("n", "match(1)", "next", show=False, id="next"),
         Binding("N", "match(-1)", "previous", show=False, id="previous"),
@@ -112,7 +114,8 @@ class ToolsScreen(CaptureScreen):
     def __init__(self, capture: OpenCapture) -> None:
         """Create the screen of a capture."""
         super().__init__(capture.reading)
-        self.tools = Tools(capture.reading)
+        self.limit = Limit(capture.limit)
+        self.tools = Tools(capture.reading, self.limit.selection(capture.reading))
         self._rows = ToolRows()
         self.view = VIEWS[0]
         self._version: int | None = None
@@ -124,7 +127,7 @@ class ToolsScreen(CaptureScreen):
     def compose(self) -> ComposeResult:
         """The tools, and the definition of one of them."""
         yield ClickableLine(id="title")
-        yield Table(COLUMNS, id="tools")
+        yield Table(COLUMNS, place="tools", id="tools")
         yield ClickableLine(id="below")
         yield Reader(id="reader", pane="definition")
         yield Foot()
@@ -135,6 +138,11 @@ class ToolsScreen(CaptureScreen):
         self.table.focus()
         self.update_rows()
         self.start_thread(self.tools.step, "tools")
+
+    def on_unmount(self) -> None:
+        """Stop reading."""
+        self.stop_thread()
+        self.tools.close()
 
     @property
     def selected(self) -> Tool | None:
@@ -172,11 +180,12 @@ class ToolsScreen(CaptureScreen):
         listed_tools = [tool for tool in rows if tool.last is not None]
         size = sum(tool.last.size for tool in listed_tools if tool.last is not None)
         tokens = sum(tool.last.tokens_estimate for tool in listed_tools if tool.last is not None)
-        spans = [Span(f"  {count_text(len(listed_tools), 'tool')}")]
+        spans = self.limit.title_spans(self.size.width, is_searching=self.tools.is_searching)
+        spans.append(Span(f"  {count_text(len(listed_tools), 'tool')}"))
         if listed_tools:
             spans.append(Span(f"  {units.size(size)}  ~{tokens:,} tokens (estimate)"))
         never_called_count, changed_count = (
-            sum(not tool.calls for tool in listed_tools),
+            sum(tool.number is None for tool in listed_tools),
             sum(len(tool.versions) > 1 for tool in listed_tools),
         )
         spans += [Span(f"  {changed_count:,} changed", "bad")] if changed_count else []
@@ -292,7 +301,20 @@ class ToolsScreen(CaptureScreen):
             return
         text = self.reading.kinds.all[tool.number].filter_expression
         if text is not None:
-            self.app.select(text)
+            self.app.select(self.limit.narrowed(text))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Hide the key for the limit if there is none."""
+        return self.limit.row_filter is not None if action == "limit" else super().check_action(action, parameters)
+
+    def action_limit(self) -> None:
+        """Count all calls, or again only those that the filter of the traffic selects."""
+        self.stop_thread()
+        self.tools.close()
+        self.limit.toggle()
+        self.tools = Tools(self.reading, self.limit.selection(self.reading))
+        self._requested = None
+        self.start_thread(self.tools.step, "tools")
 
     def close_detail(self) -> bool:
         """Hide the definition; returns False if it was not shown."""

@@ -50,7 +50,7 @@ class FindingsScreen(ListScreen):
         & #forgotten { height: auto; max-height: 3; display: none; padding: 0 1; }
         & #findings { height: 1fr; }
         & #nothing { padding: 1 2; display: none; height: 1fr; }
-        & #detail { height: 9; border-top: solid $panel; padding: 0 1; }
+        & #detail { height: 9; border-top: solid $line; padding: 0 1; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -88,7 +88,7 @@ class FindingsScreen(ListScreen):
         """The list, and below it the full text of one finding."""
         yield ClickableLine(id="title")
         yield SafeText(id="forgotten")
-        yield Table(COLUMNS, id="findings")
+        yield Table(COLUMNS, place="findings", id="findings")
         yield SafeText(id="nothing")
         yield Pane(id="detail")
         yield self.box

@@ -10,6 +10,7 @@ from typing import ClassVar, Final, TypeVar
 from textual import on
 from textual.binding import Binding, BindingType
 
+from mcpproxy.tui.screens.column_choice import choose_columns
 from mcpproxy.tui.screens.titled_screen import TitledScreen
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.tui.widgets.pane import Pane
@@ -91,6 +92,11 @@ class ListScreen(TitledScreen):
         """Sort by the next column."""
         self.order = self.SORTS[(self.SORTS.index(self.order) + 1) % len(self.SORTS)]
         self.update_rows()
+
+    @on(Table.ColumnsRequested)
+    def _choose_columns(self, event: Table.ColumnsRequested) -> None:
+        """Let the user choose the columns of a list."""
+        choose_columns(self, event.table)
 
     @on(Table.HeadClicked)
     def _sort_by_heading(self, event: Table.HeadClicked) -> None:

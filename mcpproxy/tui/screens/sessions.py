@@ -11,7 +11,6 @@ from textual.binding import Binding, BindingType
 from textual.timer import Timer
 
 from analysis import clock
-from analysis.conversation.call import ABANDONED_NS
 from analysis.summary import Summary
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.capture_list import CaptureList, ListedCapture, short_name
@@ -19,22 +18,25 @@ from mcpproxy.tui.data.checking import FindingCounter
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.step_thread import StepThread
 from mcpproxy.tui.messages import CaptureUnreadable, Checked, ListChanged, OpenRequested
+from mcpproxy.tui.rows.session_columns import SessionColumns
 from mcpproxy.tui.safe_text import SafeText, notify
 from mcpproxy.tui.screen_entries import bind_screens
 from mcpproxy.tui.screens.comparison_choice import ComparisonChoice
 from mcpproxy.tui.screens.deletion import Deletion
 from mcpproxy.tui.screens.exporting import Exporter
 from mcpproxy.tui.screens.list_screen import TO_FILTER, TO_SORT, ListScreen
-from mcpproxy.tui.widgets.clickable_line import ClickableLine
+from mcpproxy.tui.screens.longest_wait import NOTHING_WAITS, session_with_longest_wait, waiting_pieces
+from mcpproxy.tui.widgets.clickable_line import ClickableLine, Piece
 from mcpproxy.tui.widgets.foot import Foot
-from mcpproxy.tui.widgets.table import Column, MemoryRows, Table, TableLine, layout
+from mcpproxy.tui.widgets.table import Column, MemoryRows, Table, TableLine
 from mcpproxy.tui.widgets.word_box import WordBox
 from mcpproxy.wording import units
 from mcpproxy.wording.blocks import blocks
 from mcpproxy.wording.spans import Role, Span
+from mcpproxy.wording.waits import MIN_SHOWN_WAIT_NS, shortest_waiting_text, waiting_role
 
 COLUMNS: Final = (
-    Column("mark", "", 1),
+    Column("mark", "", 1, label="state"),
     Column("server", "server", 11, stretch=2),
     Column("client", "client", 10, stretch=2, drop=3),
     Column("transport", "via", 5, drop=9),
@@ -52,6 +54,8 @@ COUNT_INTERVAL_S: Final = 0.3
 """How long a session must be selected before its findings are counted, so that passing over it costs nothing."""
 MAX_COUNTABLE_FRAMES: Final = 20_000
 """The maximum number of frames of a capture whose findings are counted although it is not selected."""
+MAX_MEASURED_ROWS: Final = 100
+"""The number of sessions to whose texts the columns are fitted."""
 _UNKNOWN: Final = (Span("…", "dim"),)
 _MARK: Final = (Span("◆ ", "accent"),)
 
@@ -173,8 +177,8 @@ def trouble_cell(summary: Summary, width: int) -> Sequence[Span]:
     if summary.ending:
         return (Span(summary.ending, "bad"),)
     waited_ns = summary.waited_ns
-    if waited_ns is not None and waited_ns >= ABANDONED_NS:
-        return (Span(f"…{units.brief_duration(waited_ns)}", "bad"),)
+    if waited_ns is not None and waited_ns >= MIN_SHOWN_WAIT_NS:
+        return (Span(shortest_waiting_text(summary.waiting, waited_ns, width), waiting_role(waited_ns)),)
     if not summary.abandoned:
         return ()
     text, short_text = f"{summary.abandoned:,} abandoned", f"{units.short_count(summary.abandoned)} aband"
@@ -218,6 +222,7 @@ class SessionsScreen(ListScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         TO_FILTER,
         TO_SORT,
+        Binding("w", "waiting", "waiting", id="waiting"),
         Binding("equals_sign", "compare", "compare", id="compare"),
         Binding("e", "export", "export", id="export"),
         Binding("d", "delete", "delete", show=False, id="delete"),
@@ -242,6 +247,7 @@ class SessionsScreen(ListScreen):
         self._comparison_choice = ComparisonChoice(self)
         self._empty_text = nothing
         self._rows = SessionRows(capture_list, self._findings)
+        self._columns = SessionColumns(COLUMNS)
         self._known_captures: Sequence[ListedCapture] = ()
         """The captures from which the rows were made: a thread may have found more since."""
         self._counting: FindingCounter | None = None
@@ -252,7 +258,7 @@ class SessionsScreen(ListScreen):
     def compose(self) -> ComposeResult:
         """The list."""
         yield ClickableLine(id="title")
-        yield Table(COLUMNS, id="sessions")
+        yield Table(COLUMNS, place="sessions", id="sessions")
         yield SafeText(id="nothing")
         yield SafeText(id="unrecorded")
         yield self.box
@@ -272,11 +278,20 @@ class SessionsScreen(ListScreen):
             self.set_interval(COUNT_INTERVAL_S, self._count_findings),
         )
 
-    def on_resize(self, event: events.Resize) -> None:
-        """Fit the bars to their column."""
-        widths = {column.name: size for column, size in layout(COLUMNS, event.size.width - 1)}
-        self._rows.traffic_width = widths.get("traffic", self._rows.traffic_width)
-        self.table.renew()
+    @on(events.Resize)
+    def _fit_later(self) -> None:
+        """Fit the columns once the table has its new width."""
+        self.call_after_refresh(self._fit_columns)
+
+    @on(Table.ColumnsChosen)
+    def _fit_columns(self) -> None:
+        """Fit the columns to what the sessions say, and the bars to their column."""
+        table, rows = self.table, self._rows
+        width = table.room.width or self.app.size.width - 1
+        lines = (rows.line(row) for row in range(min(len(rows), MAX_MEASURED_ROWS)))
+        table.set_columns(self._columns.fitted(lines, width))
+        rows.traffic_width = table.widths(width).get("traffic", rows.traffic_width)
+        table.renew()
 
     def on_unmount(self) -> None:
         """Stop the search."""
@@ -361,6 +376,7 @@ class SessionsScreen(ListScreen):
             key=lambda capture: (*self._order(capture), -(capture.began_ns // 1_000_000_000) if are_dated else 0)
         )
         self.replace_rows(self._rows, captures, key=lambda capture: capture.path)
+        self._fit_columns()
         is_empty = has_looked and not self._known_captures
         self.query_one("#nothing", SafeText).display = is_empty
         self.display_table(is_shown=not is_empty)
@@ -394,8 +410,9 @@ class SessionsScreen(ListScreen):
     def show_title(self) -> None:
         """Update the title to match the screen."""
         live_count = sum(capture.is_live for capture in self._known_captures)
-        spans = [
+        spans: list[Span | Piece] = [
             Span(f"  {live_count} live · {len(self._known_captures) - live_count:,} recorded"),
+            *self._waiting_pieces(),
         ]
         if self._comparison_choice.marked is not None:
             spans = [Span("  ◆ marked: = on another compares both, = again: with the one before", "accent")]
@@ -408,6 +425,12 @@ class SessionsScreen(ListScreen):
         if self._exporter.progress:
             spans.append(Span(f"  {self._exporter.progress}", "accent"))
         self.set_title(spans)
+
+    def _waiting_pieces(self) -> list[Piece]:
+        """How many calls wait in all live sessions, and how long the oldest has waited."""
+        summaries = [capture.summary for capture in self._known_captures if capture.is_live and capture.summary]
+        waited_ns = max((summary.waited_ns or 0 for summary in summaries), default=0)
+        return waiting_pieces(sum(summary.waiting for summary in summaries), waited_ns, "waiting_in_all")
 
     # ---- keys
 
@@ -437,6 +460,21 @@ class SessionsScreen(ListScreen):
             return
         self._comparison_choice.choose(capture, self.capture_list.captures)
         self.update_rows()
+
+    def action_waiting(self) -> None:
+        """Go to the call that has waited longest in the session at the cursor or, if none waits there, in all."""
+        self._go_to_longest_wait(self.selected)
+
+    def action_waiting_in_all(self) -> None:
+        """Go to the call that has waited longest in all sessions."""
+        self._go_to_longest_wait(None)
+
+    def _go_to_longest_wait(self, selected: ListedCapture | None) -> None:
+        capture = session_with_longest_wait(selected, self._known_captures)
+        if capture is None:
+            notify(self.app, NOTHING_WAITS)
+            return
+        self.post_message(OpenRequested(capture.path, is_at_longest_wait=True))
 
     def action_export(self) -> None:
         """Prompt for a file, and export the capture at the cursor to it."""

@@ -50,9 +50,9 @@ class SqlScreen(TitledScreen):
     DEFAULT_CSS = """
     SqlScreen {
         & #messages { height: auto; max-height: 12; padding: 0 1; display: none; }
-        & #schema { width: 36; display: none; border-right: solid $panel; }
+        & #schema { width: 36; display: none; border-right: solid $line; }
         & #answer { height: 1fr; }
-        & #row { height: 60%; display: none; padding: 0 1; border-top: solid $panel; }
+        & #row { height: 60%; display: none; padding: 0 1; border-top: solid $line; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -47,7 +47,7 @@ class StderrScreen(CaptureScreen):
     DEFAULT_CSS = """
     StderrScreen {
         & #log { width: 3fr; }
-        & #meanwhile { width: 2fr; display: none; border-left: solid $panel; }
+        & #meanwhile { width: 2fr; display: none; border-left: solid $line; }
         & #full { height: auto; max-height: 5; display: none; padding: 0 1; background: $panel; }
         & #nothing { padding: 1 2; display: none; }
     }
@@ -78,7 +78,7 @@ class StderrScreen(CaptureScreen):
         yield ClickableLine(id="title")
         yield SafeText(id="nothing")
         with Horizontal():
-            yield Table(LINE_COLUMNS, id="log")
+            yield Table(LINE_COLUMNS, place="stderr", id="log")
             yield Table(NEARBY_COLUMNS, id="meanwhile")
         yield SafeText(id="full")
         yield FilterBox("words that a line must contain", of="stderr", id="filter")

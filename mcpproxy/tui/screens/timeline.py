@@ -15,6 +15,7 @@ from mcpproxy.tui.rows.waterfall import HEAT_LEGEND, LEGEND, Window, axis, legen
 from mcpproxy.tui.safe_text import SafeText, notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
+from mcpproxy.tui.screens.limiting import TO_LIMIT, Limit
 from mcpproxy.tui.widgets.clickable_line import ClickableLine
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.table import Column, Table, layout
@@ -54,14 +55,19 @@ class TimelineScreen(CaptureScreen):
         Binding("n", "server(1)", "server", id="next"),
         Binding("N", "server(-1)", "previous server", show=False, id="previous"),
         Binding("f", "follow", "follow", show=False, id="follow"),
+        TO_LIMIT,
     ]
     LIST = "#timeline"
 
     def __init__(self, capture: OpenCapture) -> None:
         """Create the screen of the client of a capture."""
         super().__init__(capture.reading)
+        self.limit = Limit(capture.limit)
         self.timelines = Timelines(
-            capture.reading, lambda: [listed.path for listed in self.app.capture_list.captures], self.app.checking
+            capture.reading,
+            lambda: [listed.path for listed in self.app.capture_list.captures],
+            self.app.checking,
+            self.limit.row_filter,
         )
         self._rows = TimelineRows(self.timelines)
         self._window: Window | None = None
@@ -143,8 +149,11 @@ class TimelineScreen(CaptureScreen):
     def _goal_number(self) -> int | None:
         """The exchange to go to first, or None if there is none or the rows after it have not been read yet."""
         own_timeline = self.timelines.own_timeline
-        if self._goal is None or own_timeline.reading.interpreted_count < min(
-            len(own_timeline.reading.index), self._goal + GOAL_LOOKAHEAD_ROWS
+        if (
+            self._goal is None
+            or own_timeline.is_searching
+            or own_timeline.reading.interpreted_count
+            < min(len(own_timeline.reading.index), self._goal + GOAL_LOOKAHEAD_ROWS)
         ):
             return None
         return own_timeline.call_near(self._goal)
@@ -184,7 +193,9 @@ class TimelineScreen(CaptureScreen):
         servers = count_text(len(timelines.all), "server") + (
             f" of {len(timelines.all) + timelines.omitted_count}" if timelines.omitted_count else ""
         )
-        spans = [Span(f"  {name}", "plain"), Span(f"  {servers}")]
+        is_searching = any(timeline.is_searching for timeline in timelines.all)
+        spans = self.limit.title_spans(self.size.width, is_searching=is_searching)
+        spans += [Span(f"  {name}", "plain"), Span(f"  {servers}")]
         startup = timelines.startup_stretch()
         if startup is not None:
             spans.append(Span(f"  start-up {brief_duration(startup[1] - startup[0])}"))
@@ -300,6 +311,17 @@ class TimelineScreen(CaptureScreen):
         self._window, self._is_following = None, False
         self.update_rows()
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Hide the key for the limit if there is none."""
+        return self.limit.row_filter is not None if action == "limit" else super().check_action(action, parameters)
+
+    def action_limit(self) -> None:
+        """Show all calls, or again only those that the filter of the traffic selects."""
+        self.stop_thread()
+        self.limit.toggle()
+        self.timelines.show_only(self.limit.row_filter if self.limit.is_on else None)
+        self.start_thread(self.timelines.step, "timeline")
+
     def action_follow(self) -> None:
         """Follow the end, or stop following it."""
         self._is_following = not self._is_following
@@ -320,7 +342,7 @@ class TimelineScreen(CaptureScreen):
             else None
         )
         if text is not None and timeline is self.timelines.own_timeline:
-            self.app.select(text)
+            self.app.select(self.limit.narrowed(text))
             return
         row = timeline.reading.calls.request[number] if number >= 0 else self._first_row(timeline)
         self.app.show(row, timeline.reading.path)

@@ -1,9 +1,10 @@
 """The base of screens with a title, which begins with a breadcrumb."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import ClassVar, Final
 
 from textual import events, on
+from textual.binding import Binding, BindingType
 from textual.css.query import NoMatches
 from textual.screen import Screen
 
@@ -30,6 +31,11 @@ class TitledScreen(Screen[None]):
     """A screen that composes a `ClickableLine` with the id `title`."""
 
     app: Host
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("H", "app.sessions", "sessions", id="sessions"),
+        Binding("full_stop", "app.places", "places", id="places"),
+    ]
 
     @property
     def subject(self) -> Reading | None:
@@ -84,26 +90,29 @@ class TitledScreen(Screen[None]):
         """Fit the title."""
         self.show_title()
 
-    def set_title(self, spans: Iterable[Span], fill: Callable[[int], Sequence[Span]] | None = None) -> None:
+    def set_title(self, spans: Iterable[Span | Piece], fill: Callable[[int], Sequence[Span]] | None = None) -> None:
         """Show the title.
 
         Args:
-            spans: a description of what the screen shows, placed after the breadcrumb.
+            spans: what the screen shows, placed after the breadcrumb; a click on a piece runs the action that it names.
             fill: returns more spans, for the number of cells that are left.
         """
         try:
             line = self.query_one("#title", ClickableLine)
         except NoMatches:
             return  # the screen was closed
-        spans, width = list(spans), self.app.size.width - PADDING
-        needed_cells = sum(cells(span.text) for span in spans)
+        width = self.app.size.width - PADDING
+        pieces = [span if isinstance(span, Piece) else Piece(span) for span in spans]
+        needed_cells = sum(cells(piece.span.text) for piece in pieces)
         crumbs = fitted_pieces(self.breadcrumb(), max(width - needed_cells, min(MIN_BREADCRUMB_CELLS, width)))
         cells_left = width - needed_cells - sum(cells(crumb.span.text) for crumb in crumbs)
-        title_spans = [*spans, *(fill(cells_left) if fill is not None else ())]
-        line.show_pieces([*crumbs, *map(Piece, title_spans)], width)
+        last_spans = fill(cells_left) if fill is not None else ()
+        line.show_pieces([*crumbs, *pieces, *map(Piece, last_spans)], width)
 
     @on(ClickableLine.Clicked, "#title")
-    def _go_to_place(self, event: ClickableLine.Clicked) -> None:
+    async def _go_to_place(self, event: ClickableLine.Clicked) -> None:
         event.stop()
         if isinstance(event.target, Screen):
             self.app.return_to(event.target)
+        elif isinstance(event.target, str):
+            await self.run_action(event.target)

@@ -16,11 +16,13 @@ from mcpproxy.tui.screens.arrival import Arrival
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
 from mcpproxy.tui.screens.exporting import Exporter, row_choices
 from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_FILTER, TO_SORT
+from mcpproxy.tui.screens.longest_wait import LongestWait
 from mcpproxy.tui.screens.marking import RowMarker
 from mcpproxy.tui.screens.prompts import LineScreen
 from mcpproxy.tui.screens.row_actions import RowActions
+from mcpproxy.tui.screens.row_comparison_choice import RowComparisonChoice
 from mcpproxy.tui.screens.traffic_filter import TrafficFilter
-from mcpproxy.tui.screens.traffic_title import TitleState, peer_spans, title_spans
+from mcpproxy.tui.screens.traffic_title import TitleState, marked_spans, peer_spans, title_spans
 from mcpproxy.tui.screens.turn import show_turn
 from mcpproxy.tui.widgets.clickable_line import ClickableLine
 from mcpproxy.tui.widgets.detail_box import DetailBox
@@ -58,8 +60,9 @@ class TrafficScreen(CaptureScreen):
         Binding("t", "times", "time", id="times"),
         Binding("f", "follow", "follow", id="follow"),
         Binding("colon", "go_to", "go to", show=False, id="go-to"),
-        Binding("p", "pair", "pair", id="pair"),
+        Binding("p", "pair", "answer", id="pair"),
         Binding("P", "calls_of_turn", "turn", id="turn"),
+        Binding("w", "waiting", "waiting", id="waiting"),
         Binding("n", "match(1)", "next", id="next"),
         Binding("N", "match(-1)", "previous", show=False, id="previous"),
         # the filter
@@ -68,6 +71,7 @@ class TrafficScreen(CaptureScreen):
         Binding("plus", "point(False)", "only these", show=False, id="include"),
         Binding("minus", "point(True)", "without these", show=False, id="exclude"),
         # one row
+        Binding("equals_sign", "compare", "compare", id="compare"),
         Binding("m", "mark", "mark", id="mark"),
         Binding("M", "note", "note", show=False, id="note"),
         Binding("apostrophe", "next_mark", "next mark", show=False, id="next-mark"),
@@ -94,9 +98,11 @@ class TrafficScreen(CaptureScreen):
         self.split = Split(self.listing, self.detail)
         self.box = ExpressionBox(self.reading)
         self.row_actions = RowActions(self, self.reading, lambda: self.entry)
+        self.comparison_choice = RowComparisonChoice(self, self.reading, self.row_actions)
         self.exporting = Exporter(self, self.show_title)
         self.filter = TrafficFilter(self, self.listing, self.marking.marks, capture.filter_text)
         self.arrival = Arrival(capture, self.split, self.go_to_entry)
+        self.longest_wait = LongestWait(self.reading, self.split, self.go_to_entry, is_goal=capture.is_at_longest_wait)
         self._finding_count = 0
         """The number of findings when the rows were last drawn."""
         bind_screens(self._bindings, "traffic")
@@ -136,8 +142,8 @@ class TrafficScreen(CaptureScreen):
 
     @property
     def capture(self) -> OpenCapture:
-        """The capture, and where the cursor is."""
-        return OpenCapture(self.reading, self.entry)
+        """The capture, where the cursor is, and the filter."""
+        return OpenCapture(self.reading, self.entry, limit=self.filter.text)
 
     # ---- the place
 
@@ -154,21 +160,22 @@ class TrafficScreen(CaptureScreen):
     @property
     def part(self) -> str:
         """The row whose detail is open."""
-        entry = self.entry if self.detail.display else None
+        entry = self.entry if self.detail.display and not self.split.is_preview else None
         return entry_name(self.reading.index.entry(entry)) if entry is not None else ""
 
     # ---- updates
 
     def _renew_ages(self) -> None:
-        """Update the waiting times of unanswered requests."""
+        """Update the waiting times of unanswered requests, and how long the session has lasted."""
         if self.reading.is_live and self.is_current:
-            self.table.renew()
+            self.app.announce_growth()
 
     @on(CaptureGrown)
     @on(events.ScreenResume)
     def _grown(self) -> None:
         self.listing.renew()
         self.arrival.go()
+        self.longest_wait.arrive()
         self._show_place()
 
     @on(Checked)
@@ -177,7 +184,7 @@ class TrafficScreen(CaptureScreen):
         count = sum(self.reading.findings.tally)
         if count != self._finding_count:
             self._finding_count = count
-            self.table.renew()
+            self.listing.renew()
             self.detail.show_side()
         self._show_place()
 
@@ -209,7 +216,7 @@ class TrafficScreen(CaptureScreen):
     def _show_place(self) -> None:
         """Show the title and the detail for the row at the cursor."""
         self.show_title()
-        self.detail.show()
+        self.split.show_row()
 
     def show_title(self) -> None:
         """Update the title to match the screen."""
@@ -222,7 +229,11 @@ class TrafficScreen(CaptureScreen):
             listing.order_text,
             self.exporting.progress,
         )
-        self.set_title(title_spans(self.reading, state), lambda room: peer_spans(self.reading, self.session, room))
+        self.listing.rows.compared_row = self.comparison_choice.marked
+        if self.comparison_choice.marked is not None:
+            self.set_title(marked_spans(self.comparison_choice.marked_name))
+        else:
+            self.set_title(title_spans(self.reading, state), lambda room: peer_spans(self.reading, self.session, room))
         capture, unrecorded_bodies = self.reading.conversation.capture, self.reading.conversation.losses.bodies
         begins_at, guesses = capture.begins_at, capture.guesses
         warnings = [f"▲ {begins_text(begins_at)}"] if begins_at else []
@@ -350,6 +361,10 @@ class TrafficScreen(CaptureScreen):
             position += by
         notify(self.app, f"no match {'below' if by > 0 else 'above'}")
 
+    def action_waiting(self) -> None:
+        """Go to the call that has waited longest, with its exchange open; pressed again, to the next."""
+        self.longest_wait.go()
+
     def _go_to_next_wrong(self, entry: int | None, by: int) -> None:
         """Go to the next row with an error or a finding; in a login that failed, first to the leg that failed."""
         logins = self.reading.logins
@@ -389,13 +404,29 @@ class TrafficScreen(CaptureScreen):
         self.filter.restrict_by_row(self.row_actions, excludes=excludes)
 
     def clear_filter(self) -> bool:
-        """Undo the order, or the filter's last term; returns False if the screen was opened with these rows."""
+        """Remove the mark for a comparison, or else undo the order, or the filter's last term.
+
+        Returns False if there was nothing to undo: the screen was opened with these rows.
+        """
+        if self.comparison_choice.clear():
+            self._show_compared()
+            return True
         if self.listing.is_sorted:
             self.listing.restore_order()
             return True
         return self.filter.undo_last_term()
 
     # ---- one row
+
+    def action_compare(self) -> None:
+        """Mark the row for a comparison, or compare it with the marked one."""
+        self.comparison_choice.choose(self.entry)
+        self._show_compared()
+
+    def _show_compared(self) -> None:
+        """Show which row is marked for a comparison."""
+        self.show_title()
+        self.table.renew()
 
     def action_mark(self) -> None:
         """Mark the row, or remove its mark; a row with a note keeps both."""

@@ -10,6 +10,7 @@ from mcpproxy.marks import Marks
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.copies.copy_forms import CopyForm
 from mcpproxy.tui.data.scan import Scan
+from mcpproxy.tui.data.waiting_first_rows import WaitingFirstRows
 from mcpproxy.tui.pointing import FilterTerm, terms_of
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
@@ -24,6 +25,9 @@ MAX_REMEMBERED_FILTERS: Final = 100
 CASE_SENSITIVE_KEYS: Final = frozenset({"text", "method", "name"})
 """The keys of `Filter.keys` whose values contain names and texts of the peers, so that case matters."""
 FAILURES_TERM: Final = "has:failure"
+TROUBLE_TERM: Final = "has:failure or has:waiting"
+"""The term for a live capture: also what may become a failure. It lists waiting requests first."""
+_TROUBLE_TERMS: Final = frozenset({FAILURES_TERM, TROUBLE_TERM, f"({TROUBLE_TERM})"})
 
 
 class TrafficFilter:
@@ -85,6 +89,9 @@ class TrafficFilter:
         entry, is_following = listing.entry, listing.table.following and self._reading.is_live
         self.drop()
         self.scan, listing.selected_rows = scan, scan.rows
+        if self._reading.is_live and not _TROUBLE_TERMS.isdisjoint(expression.terms):
+            listing.selected_rows = WaitingFirstRows(scan.rows)
+            is_following = False
         self._cursor_goal = (entry, 0) if entry is not None and not is_following else None
         listing.table.following = is_following
         listing.rows.is_exchanges = False
@@ -131,13 +138,13 @@ class TrafficFilter:
     def renew(self) -> None:
         """Show the rows that were found since the last call."""
         if self.scan is not None:
-            self._listing.table.renew()
+            self._listing.renew_selection()
             self._keep_cursor_near()
             self._show_empty_text()
 
     def _keep_cursor_near(self) -> None:
         """Keep the cursor near the entry it was on before, until the user moves it or the nearest row is known."""
-        if self._cursor_goal is None or self.scan is None or self._listing.is_sorted:
+        if self._cursor_goal is None or self.scan is None or not self._listing.is_ascending:
             return
         (entry, line), rows, table = self._cursor_goal, self.scan.rows, self._listing.table
         if table.cursor != line or not rows:
@@ -170,10 +177,12 @@ class TrafficFilter:
 
     def toggle_failures(self) -> None:
         """Restrict the rows to errors and requests without a response, or undo this."""
-        if FAILURES_TERM in self._terms:
-            self.apply(" ".join(term for term in self._terms if term != FAILURES_TERM))
-        else:
+        if not _TROUBLE_TERMS.isdisjoint(self._terms):
+            self.apply(" ".join(term for term in self._terms if term not in _TROUBLE_TERMS))
+        elif not self._reading.is_live:
             self._add_term(FAILURES_TERM)
+        else:
+            self._add_term(f"({TROUBLE_TERM})" if self._terms else TROUBLE_TERM)
 
     def _add_term(self, term: str) -> None:
         """Restrict the rows by one more term."""

@@ -2,13 +2,17 @@
 
 from typing import Final, NamedTuple
 
+from analysis import clock
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.scan import Scan
 from mcpproxy.tui.rows.finding_lines import progress_text
+from mcpproxy.tui.screens.longest_wait import waiting_pieces
+from mcpproxy.tui.widgets.clickable_line import Piece
 from mcpproxy.wording.cells import cells, fit
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.names import peer_text, revisions_text
 from mcpproxy.wording.spans import Role, Span
+from mcpproxy.wording.units import brief_duration
 
 FOLLOWING: Final = "● following"
 PAUSED: Final = "‖ paused"
@@ -40,10 +44,10 @@ class TitleState(NamedTuple):
     """The progress of an export; empty if none is running."""
 
 
-def title_spans(reading: Reading, state: TitleState) -> list[Span]:
+def title_spans(reading: Reading, state: TitleState) -> list[Span | Piece]:
     """The part of the title that is always shown."""
     scan = state.scan
-    spans = _state_spans(reading, state)
+    spans: list[Span | Piece] = [*_state_spans(reading, state), *_waiting_pieces(reading)]
     spans += _count_spans(reading) if scan is None else _match_spans(reading, scan, is_searching=state.is_searching)
     spans += [Span(f"  {text}", "accent") for text in (state.record_choice, state.order) if text]
     if reading.findings.trouble:
@@ -59,6 +63,15 @@ def title_spans(reading: Reading, state: TitleState) -> list[Span]:
     if state.export_progress:
         spans.append(Span(f"  {state.export_progress}", "accent"))
     return spans
+
+
+def marked_spans(name: str) -> list[Span]:
+    """The title while a row is marked for a comparison.
+
+    Args:
+        name: the name of the row, such as `frame 9`.
+    """
+    return [Span(f"  = {name}: = on another row compares both, again: with the call before", "accent")]
 
 
 def _state_spans(reading: Reading, state: TitleState) -> list[Span]:
@@ -80,6 +93,13 @@ def _state_spans(reading: Reading, state: TitleState) -> list[Span]:
     return [Span(f"  {'✝' if reading.bad_end else '○'} {text}", role)]
 
 
+def _waiting_pieces(reading: Reading) -> list[Piece]:
+    """How many calls of a live capture wait, and how long the oldest has waited."""
+    oldest = reading.waiting.oldest if reading.is_live else None
+    waited_ns = None if oldest is None else reading.waited_ns(oldest)
+    return waiting_pieces(reading.waiting.count, waited_ns or 0, "waiting")
+
+
 def _match_spans(reading: Reading, scan: Scan, *, is_searching: bool) -> list[Span]:
     """The filter, and how many rows it has selected so far."""
     ellipsis = " …" if is_searching else ""
@@ -93,13 +113,24 @@ def _match_spans(reading: Reading, scan: Scan, *, is_searching: bool) -> list[Sp
 
 def _count_spans(reading: Reading) -> list[Span]:
     """The number of frames, and of the findings in them so far."""
-    spans, findings = [Span(f"  {count_text(reading.index.frame_count, 'frame')}", "dim")], reading.findings
+    spans, findings = (
+        [Span(f"  {count_text(reading.index.frame_count, 'frame')}{_lasted_text(reading)}", "dim")],
+        reading.findings,
+    )
     if findings.tally.violations:
         sign = "✗" if findings.tally.errors else "!"
         role: Role = "bad" if findings.tally.errors else "warm"
         ellipsis = "" if findings.has_caught_up else " …"
         spans.append(Span(f"  {sign} {count_text(findings.tally.violations, 'finding')}{ellipsis}", role))
     return spans
+
+
+def _lasted_text(reading: Reading) -> str:
+    """How long a session that is being recorded has lasted, for use after the number of its frames."""
+    wall_ns = reading.conversation.capture.wall_ns
+    if not reading.is_live or wall_ns is None:
+        return ""
+    return f" in {brief_duration(clock.duration_ns(reading.index.last_ns, wall_ns, is_live=True))}"
 
 
 def peer_spans(reading: Reading, session: int | None, room: int) -> list[Span]:

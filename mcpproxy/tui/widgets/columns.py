@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
 from mcpproxy.wording.spans import Span
@@ -24,6 +24,10 @@ class Column:
     """The column's share of the remaining room, relative to the other columns; 0 if it does not stretch."""
     drop: int = 0
     """The order in which columns are dropped if room is short: the highest first, 0 never."""
+    is_extra: bool = False
+    """Whether it is shown only if the user has chosen it."""
+    label: str = ""
+    """What the list of columns to choose from calls it, if the title does not say it."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,23 @@ class MemoryRows(Generic[T]):
     def line(self, row: int) -> TableLine:
         """The content of a row."""
         raise NotImplementedError
+
+
+def columns_to_show(columns: Sequence[Column], chosen_names: Sequence[str]) -> tuple[Column, ...]:
+    """Returns the columns that a user has chosen, in the chosen order; if room is short, the last are dropped first.
+
+    Names of columns that do not exist are ignored. Without a name of one that does, all columns that are not extra
+    are returned.
+
+    Args:
+        columns: all columns that there are.
+        chosen_names: the names of those chosen; empty without a choice.
+    """
+    by_name = {column.name: column for column in columns}
+    chosen = [by_name[name] for name in dict.fromkeys(chosen_names) if name in by_name]
+    if not chosen:
+        return tuple(column for column in columns if not column.is_extra)
+    return tuple(replace(column, drop=number) for number, column in enumerate(chosen))
 
 
 def layout(columns: Sequence[Column], width: int, gap: int = 1) -> list[tuple[Column, int]]:

@@ -35,6 +35,8 @@ MIN_BOTH_WIDTH: Final = 150
 """The minimum width at which the findings are next to a view of the exchange, in cells; else they are below it."""
 PADDING: Final = 2
 """The number of cells of the line of tabs that stay empty."""
+WAIT_STEP_NS: Final = 1_000_000_000
+"""How often the exchange of a call that waits is read again: what is known about its wait changes with time."""
 MIN_DETAIL_WIDTH: Final = 10
 """The minimum width for which the detail is laid out, in cells."""
 
@@ -48,7 +50,7 @@ class DetailBox(Vertical):
     DetailBox {
         display: none;
         & #text { padding: 0 0 0 1; }
-        & #beside { width: 44; display: none; padding: 0 1; border-left: solid $panel; }
+        & #beside { width: 44; display: none; padding: 0 1; border-left: solid $line; }
     }
     """
 
@@ -75,6 +77,8 @@ class DetailBox(Vertical):
         """The width of the box, in cells, which is known before the layout."""
         self._drawn_state: tuple[object, ...] = ()
         """Everything that determines the detail, as of the last reading."""
+        self._shown_place: tuple[object, ...] = ()
+        """The entry, view, page and width of the text in the box."""
         self._exchange: tuple[int, Lines] = -1, ()
         """An entry, and a short text of its exchange."""
         self._thread = ThreadPoolExecutor(1, "detail")
@@ -158,7 +162,11 @@ class DetailBox(Vertical):
             else len(findings)
         )
         login_state = None if login is None else reading.logins.state(login)
-        content_state = outcome, entry < reading.interpreted_count, finding_state, login_state
+        waited_ns = reading.waited_ns(number) if number is not None and self.view == "exchange" else None
+        content_state = (
+            *(outcome, entry < reading.interpreted_count, finding_state, login_state),
+            None if waited_ns is None else waited_ns // WAIT_STEP_NS,
+        )
         state = (entry, self.view, self.page, self.width, content_state)
         if state == self._drawn_state:
             return
@@ -167,6 +175,8 @@ class DetailBox(Vertical):
         width = max(MIN_DETAIL_WIDTH, self.width - (SIDE_MARGIN if has_beside else MARGIN))
 
         def read_detail(view: str = self.view, page: int = self.page) -> None:
+            if self._drawn_state is not state:
+                return  # the cursor has moved on
             try:
                 content = detail(reading, entry, view, page, width, with_findings=not has_beside)
             except OSError as error:
@@ -182,7 +192,10 @@ class DetailBox(Vertical):
         content, self.pages = event.item, event.item.pages
         is_same_row, self._exchange = self._exchange[0] == event.row, (event.row, content.exchange)
         # When more becomes known about a message, its tree stays as the user has folded it.
-        if not (is_same_row and content.tree is not None and content.tree.is_like(self.pane.folding_tree)):
+        place, self._shown_place = self._shown_place, self._drawn_state[:4]
+        if is_same_row and self.view == "exchange" and place == self._shown_place:
+            self.reader.renew(content.lines)
+        elif not (is_same_row and content.tree is not None and content.tree.is_like(self.pane.folding_tree)):
             self.reader.show(content.tree if content.tree is not None else content.lines)
         self._show_tabs(event.row, self.show_side())
 

@@ -1,79 +1,64 @@
-"""Foot: the keys of a screen on one line, as many as fit.
+"""Foot: the keys of a screen and, in a second row, the places to which keys lead.
 
-The keys for actions on this screen come first, the most useful before the others. Then come the keys that open other
-screens. The keys for help, which lists all keys, and for leaving come last, but are always shown.
+Where there is too little room for the second row, a key shows the places in its stead until the next key.
 """
 
 from collections.abc import Sequence
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final
 
 from rich.style import Style
 from textual import events
+from textual.geometry import Size
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
-from textual.widgets import Input
 
+from mcpproxy.tui.host import Host
 from mcpproxy.tui.safe_text import segments, strip
-from mcpproxy.tui.widgets.editor import Editor
+from mcpproxy.tui.widgets.foot_keys import HERE_SIGN, FootKey, FootRow, key_row, keys_of, place_rows, places_of
 from mcpproxy.wording.cells import cells
 from mcpproxy.wording.spans import Role, Span
 
-ALWAYS_SHOWN_ACTIONS: Final = ("app.help", "app.quit", "back", "app.pop_screen")
-"""The actions whose keys are always shown, even on a narrow line, and are at its end, in this order."""
-FIRST_ACTIONS: Final = ("choose", "run", "filter", "find")
-"""The actions whose keys come first, in this order."""
-NEXT_ACTIONS: Final = ("errors", "sort", "slowest", "match", "pair", "follow", "exchanges")
-"""The actions whose keys come next, in this order: most people look for what failed, what was slow, and its answer."""
-LAST_ACTIONS: Final = ("mark", "copy", "calls_of_turn", "export", "new_line", "turn", "anew", "app.enter", "app.switch")
-"""The actions whose keys come last, before those of `ALWAYS_SHOWN_ACTIONS`. The keys of actions in none of these lists
-come before them, in the order in which they are bound."""
-
-
-class _Key(NamedTuple):
-    """A key in the line."""
-
-    key: str
-    display: str
-    description: str
-    action: str
-    is_disabled: bool
-
-    @property
-    def text(self) -> str:
-        """The key as text."""
-        return f"{self.display} {self.description}"
+MIN_PLACES_WIDTH: Final = 100
+"""The minimum width of a terminal in which the places always have a row, in cells."""
+MIN_PLACES_HEIGHT: Final = 20
+"""The minimum height of such a terminal, in lines."""
 
 
 class Foot(Widget):
-    """The line with the keys, in one widget. If room is short, the last keys are dropped whole."""
+    """The keys, in one widget. If room is short, the last keys are dropped whole."""
+
+    app: Host
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES: ClassVar = {"foot--key", "foot--disabled", "foot--hover"}
+    COMPONENT_CLASSES: ClassVar = {"foot--key", "foot--disabled", "foot--hover", "foot--here"}
     DEFAULT_CSS = """
     Foot {
         dock: bottom;
-        height: 1;
+        height: auto;
         color: $footer-foreground;
         background: $footer-background;
         & > .foot--key { color: $footer-key-foreground; text-style: bold; }
-        & > .foot--disabled { text-style: dim; }
+        & > .foot--disabled { color: $dim; text-style: not bold; }
         & > .foot--hover { color: $footer-key-foreground; background: $block-hover-background; }
+        & > .foot--here { text-style: bold; }
     }
     """
 
     def __init__(self) -> None:
-        """Create the line without keys; the screen adds them when it knows them."""
+        """Create the rows without keys; the screen adds them when it knows them."""
         super().__init__()
-        self._keys: Sequence[_Key] = ()
-        self._hovered_key: _Key | None = None
+        self._rows: Sequence[FootRow] = ()
+        self._hovered_key: FootKey | None = None
         """The key under the mouse pointer."""
         self._is_stale = False
+        self.has_only_places = False
+        """Whether the places are shown in the stead of the keys."""
 
     @property
     def texts(self) -> list[str]:
-        """The keys that the line shows, each with its description."""
-        return [key.text for key in self._keys]
+        """The keys that are shown, each with its description."""
+        return [key.text for row in self._rows for _, key in row]
 
     def on_mount(self) -> None:
         """Subscribe to changes of the active keys."""
@@ -84,8 +69,18 @@ class Foot(Widget):
         self.screen.bindings_updated_signal.unsubscribe(self)
 
     def on_resize(self) -> None:
-        """Fit the keys to the new width."""
+        """Fit the keys to the new size."""
         self._renew_soon()
+
+    def toggle_places(self) -> bool:
+        """Show the places in the stead of the keys, or the keys again; returns whether the places are shown so.
+
+        If the places have a row of their own, nothing changes.
+        """
+        self.has_only_places = not self.has_only_places and not _has_room_for_both(self.app.size)
+        self.refresh(layout=True)
+        self._renew()
+        return self.has_only_places
 
     def _bindings_changed(self, screen: Screen[object]) -> None:
         if screen.app.app_focus and screen is self.screen:
@@ -98,89 +93,90 @@ class Foot(Widget):
 
     def _renew(self) -> None:
         self._is_stale = False
-        if self.is_attached and (keys := self._fitting_keys()) != self._keys:
-            self._keys, self._hovered_key = keys, None
+        if self.is_attached and (rows := self._current_rows(self.app.size)) != self._rows:
+            self._rows, self._hovered_key = rows, None
             self.refresh()
+
+    def _current_rows(self, size: Size) -> Sequence[FootRow]:
+        """Returns the rows for a terminal of this size."""
+        has_both = _has_room_for_both(size)
+        if self.has_only_places and not has_both:
+            return place_rows(self.places, size.width)
+        keys = key_row(keys_of(self.screen), size.width, are_places_shown=has_both)
+        return [keys, *(place_rows(self.places, size.width)[:1] if has_both else ())]
+
+    @property
+    def places(self) -> Sequence[FootKey]:
+        """The places, and which of them is shown."""
+        return places_of(self.screen, self.app.keys.keymap)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:  # noqa: ARG002 - Textual's
+        """Return how many rows there are in a terminal of the size of `viewport`."""
+        if self.has_only_places and not _has_room_for_both(viewport):
+            return min(len(place_rows(self.places, viewport.width)), max(1, viewport.height // 2))
+        return 2 if _has_room_for_both(viewport) else 1
 
     # ---- drawing
 
-    def render_line(self, y: int) -> Strip:  # noqa: ARG002 - it is one line high
-        """Draw the line. If each key were a widget, most widgets that a screen styles and lays out would be keys."""
-        width, background, base = self.size.width, Style(bgcolor=self.rich_style.bgcolor), self.rich_style
+    def render_line(self, y: int) -> Strip:
+        """Draw a row. If each key were a widget, most widgets that a screen styles and lays out would be keys."""
+        width, background = self.size.width, Style(bgcolor=self.rich_style.bgcolor)
         parts = []
-        cells_left = width
-        for key in self._keys:
-            style, key_style = base, self.get_component_rich_style("foot--key", partial=True)
-            if key is self._hovered_key:
-                style += self.get_component_rich_style("foot--hover", partial=True)
-            if key.is_disabled:
-                style += self.get_component_rich_style("foot--disabled", partial=True)
-            styles: dict[Role, Style] = {"accent": style + key_style, "plain": style}
-            size = min(cells_left, cells(key.text))
-            parts += segments((Span(key.display, "accent"), Span(f" {key.description}")), size, styles)
-            cells_left -= size
-            if cells_left > 0:
-                parts += segments((), 1, {"plain": background})
-                cells_left -= 1
-        return strip([*parts, *segments((), cells_left, {"plain": background})], width)
+        position = 0
+        for first_cell, key in self._rows[y] if y < len(self._rows) else ():
+            size = min(width - first_cell, cells(key.text))
+            if size <= 0:
+                break
+            styles = self._styles(key)
+            gap = first_cell - position
+            sign = (Span(" " * (gap - 1)), Span(HERE_SIGN, "accent")) if key.is_here and gap else ()
+            parts += segments(sign, gap, styles if sign else {"plain": background})
+            parts += segments((Span(key.display, "accent"), Span(key.text[len(key.display) :])), size, styles)
+            position = first_cell + size
+        return strip([*parts, *segments((), width - position, {"plain": background})], width)
+
+    def _styles(self, key: FootKey) -> dict[Role, Style]:
+        """Returns the styles of a key: accent for the key itself, and plain for its description."""
+        base, key_style = self.rich_style, self.get_component_rich_style("foot--key", partial=True)
+        if key.is_disabled:
+            disabled_style = base + self.get_component_rich_style("foot--disabled", partial=True)
+            return {"accent": disabled_style, "plain": disabled_style}
+        if key is self._hovered_key:
+            base += self.get_component_rich_style("foot--hover", partial=True)
+        if key.is_here:
+            base += self.get_component_rich_style("foot--here", partial=True)
+        return {"accent": base + key_style, "plain": base}
 
     # ---- the mouse
 
-    def _key_at(self, x: int) -> _Key | None:
-        """The key at a cell of the line, or None if there is none."""
-        for key in self._keys:
-            size = cells(key.text)
-            if x < size:
-                return key
-            x -= size + 1
-            if x < 0:
-                return None
+    def _key_at(self, x: int, y: int) -> FootKey | None:
+        """The key at a cell, or None if there is none that can be pressed."""
+        for first_cell, key in self._rows[y] if 0 <= y < len(self._rows) else ():
+            if first_cell <= x < first_cell + cells(key.text):
+                return key if key.key and not key.is_disabled else None
         return None
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Run the action of the key that was clicked."""
-        key = self._key_at(event.x)
+        """Press the key that was clicked."""
+        key = self._key_at(event.x, event.y)
         if key is not None:
             self.app.simulate_key(key.key)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         """Highlight the key that a click would press."""
-        self._highlight(self._key_at(event.x))
+        self._highlight(self._key_at(event.x, event.y))
 
     def on_leave(self) -> None:
         """Highlight no key."""
         self._highlight(None)
 
-    def _highlight(self, key: _Key | None) -> None:
+    def _highlight(self, key: FootKey | None) -> None:
         if key is not self._hovered_key:
             self._hovered_key = key
             self.styles.pointer = "default" if key is None else "pointer"
             self.refresh()
 
-    def _fitting_keys(self) -> Sequence[_Key]:
-        keys: dict[str, _Key] = {}
-        is_typing = isinstance(self.screen.focused, Input | Editor)
-        for _, binding, is_enabled, _ in self.screen.active_bindings.values():
-            display = self.app.get_key_display(binding)
-            is_typed = is_typing and len(display) == 1 and binding.key != "enter"
-            if binding.show and binding.action not in keys and not is_typed:
-                keys[binding.action] = _Key(binding.key, display, binding.description, binding.action, not is_enabled)
-        fitting_keys, cells_left = [], self.app.size.width
-        for key in sorted(keys.values(), key=_rank):
-            cells_left -= cells(key.text)
-            if cells_left < 0:
-                break
-            fitting_keys.append(key)
-            cells_left -= 1
-        return sorted(fitting_keys, key=_is_always)
 
-
-def _rank(key: _Key) -> int:
-    """The priority of a key in the line; the lowest number is the first to get room."""
-    action = key.action.partition("(")[0]
-    order = (*ALWAYS_SHOWN_ACTIONS, *FIRST_ACTIONS, *NEXT_ACTIONS, "", *LAST_ACTIONS)
-    return order.index(action if action in order else "")
-
-
-def _is_always(key: _Key) -> bool:
-    return key.action in ALWAYS_SHOWN_ACTIONS
+def _has_room_for_both(size: Size) -> bool:
+    """Returns whether a terminal of this size has room for the keys and the places."""
+    return size.width >= MIN_PLACES_WIDTH and size.height >= MIN_PLACES_HEIGHT

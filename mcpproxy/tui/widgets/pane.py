@@ -1,7 +1,7 @@
 """Pane: lines of text, wrapped or foldable, drawn line by line; shows the detail of one row."""
 
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
@@ -11,18 +11,16 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from mcpproxy.tui.details.find import Matches, MatchPosition
-from mcpproxy.tui.safe_text import marked_strip, segments, strip
+from mcpproxy.tui.safe_text import cursor_styles, marked_strip, role_styles, segments, strip
 from mcpproxy.tui.widgets.tree import Tree
-from mcpproxy.wording.spans import Role, Span
-
-ROLES: Final[tuple[Role, ...]] = ("plain", "accent", "dim", "warm", "bad")
+from mcpproxy.wording.spans import Span
 
 
 class Pane(ScrollView, can_focus=True):
     """Lines to read, with a cursor if they fold."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "pane--plain", "pane--accent", "pane--dim", "pane--warm", "pane--bad",
+        "pane--plain", "pane--accent", "pane--server", "pane--dim", "pane--warm", "pane--bad",
         "pane--cursor", "pane--found", "pane--match",
     }  # fmt: skip
     DEFAULT_CSS = """
@@ -30,8 +28,9 @@ class Pane(ScrollView, can_focus=True):
         background: $surface; color: $foreground; scrollbar-size-vertical: 1; overflow-x: hidden;
         & .pane--plain { color: $foreground; }
         & .pane--accent { color: $accent; }
+        & .pane--server { color: $server; }
         & .pane--dim { color: $dim; }
-        & .pane--warm { color: $text-warning; }
+        & .pane--warm { color: $text-warning; text-style: bold; }
         & .pane--bad { color: $text-error; text-style: bold; }
         & .pane--cursor { background: $primary-muted; text-style: bold; }
         & .pane--found { text-style: underline; color: $foreground; background: $primary-muted; }
@@ -93,16 +92,26 @@ class Pane(ScrollView, can_focus=True):
     def go_to(self, match: MatchPosition) -> None:
         """Show a match, and mark it as the current one."""
         self._current_match = match
-        tree, height = self.folding_tree, max(1, self.scrollable_content_region.height)
+        tree = self.folding_tree
         if tree is not None:
             tree.reveal(match.line)
             if match.part >= 0 and match.line not in tree.unfolded_texts:
                 tree.unfold(match.line)
             self.virtual_size = Size(1, len(self))
             self._move_cursor_to(tree.visible_index(match.line, match.part))
-        elif not int(self.scroll_y) <= match.line < int(self.scroll_y) + height:
-            self.scroll_to(y=max(0, match.line - height // 3), animate=False, immediate=True, force=True)
+        else:
+            self.show_line(match.line)
         self.refresh()
+
+    def is_shown(self, line: int) -> bool:
+        """Whether a line is in sight."""
+        return int(self.scroll_y) <= line < int(self.scroll_y) + max(1, self.scrollable_content_region.height)
+
+    def show_line(self, line: int) -> None:
+        """Scroll to a line, unless it is in sight."""
+        if not self.is_shown(line):
+            height = max(1, self.scrollable_content_region.height)
+            self.scroll_to(y=max(0, line - height // 3), animate=False, immediate=True, force=True)
 
     def go_to_line(self, line: int) -> None:
         """Put the cursor on a visible line of a tree."""
@@ -213,12 +222,7 @@ class Pane(ScrollView, can_focus=True):
         if line < len(self):
             spans = self.folding_tree.spans(line) if self.folding_tree is not None else self._lines[line]
         is_current = self.folding_tree is not None and line == self.cursor and self.has_focus
-        if is_current:
-            base = base + self.get_component_rich_style("pane--cursor", partial=True)
-        styles = {role: base + self.get_component_rich_style(f"pane--{role}", partial=True) for role in ROLES}
-        if is_current:
-            # Dim text on the colour of the cursor has too little contrast.
-            styles["dim"] = styles["plain"]
+        styles = cursor_styles(self, base, "pane") if is_current else role_styles(self, base, "pane")
         line_strip = strip(segments(spans, width, styles), width)
         if self.matches.pattern is None:
             return line_strip

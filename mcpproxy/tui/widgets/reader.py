@@ -134,6 +134,12 @@ class Reader(Vertical):
         elif self.is_finding:
             self._search()
 
+    def renew(self, lines: Lines) -> None:
+        """Update the text of lines that grow with time; the scroll position stays, and a search is not disturbed."""
+        if not self.is_finding:
+            self._content = lines
+            self.pane.renew_lines(lines)
+
     def _is_next_page(self, previous_content: Lines | Tree) -> bool:
         """Whether the content is another page of the same row, all pages of which were already searched."""
         content = self._content

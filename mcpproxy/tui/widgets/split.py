@@ -1,4 +1,8 @@
-"""Split: a list and the detail of one of its rows, below it or, on a wide terminal, next to it."""
+"""Split: a list and the detail of one of its rows, below it or, on a wide terminal, next to it.
+
+Next to the list, the detail is a preview: it is there from the start, and follows the cursor. Below the list, it is shown
+once the user has opened it.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -8,10 +12,11 @@ from textual import events, on
 from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.message import Message
+from textual.timer import Timer
 
 from mcpproxy.tui.details.detail import VIEWS
 from mcpproxy.tui.host import Host
-from mcpproxy.tui.layout_state import Layout, clamped, resized, save_layout, saved_layout
+from mcpproxy.tui.layout_state import MIN_DETAIL_PERCENT, Layout, clamped, resized, save_layout, saved_layout
 from mcpproxy.tui.widgets.clickable_line import ClickableLine
 from mcpproxy.tui.widgets.detail_box import DetailBox
 from mcpproxy.tui.widgets.pane import Pane
@@ -22,6 +27,11 @@ from mcpproxy.tui.widgets.traffic_list import TrafficList
 MIN_WIDE_WIDTH: Final = 160
 """The minimum terminal width at which the detail is next to the list, in cells."""
 
+PREVIEW_DELAY_S: Final = 0.06
+"""How long the cursor must stay on a row before its preview is read, so that a held key costs nothing."""
+FOLLOWING_DELAY_S: Final = 1.0
+"""The pause between two previews while the end is followed, in seconds."""
+
 
 class Split(Container):
     """A list and its detail, which may be hidden, with the keys for the detail."""
@@ -31,7 +41,7 @@ class Split(Container):
     DEFAULT_CSS = """
     Split { height: 1fr; layout: vertical; }
     Split.-wide { layout: horizontal; }
-    Split.-wide > #below { border-left: solid $panel; }
+    Split.-wide > #below { border-left: solid $line; }
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -61,6 +71,12 @@ class Split(Container):
         self.layout_settings: Layout = saved_layout()
         self.screen_width = 0
         self._layout_writer = ThreadPoolExecutor(1, "layout")
+        self._is_entered = False
+        """Whether the user has opened the detail: then it is shown even where there is no preview."""
+        self._previewed_entry: int | None = None
+        """The entry whose preview was read last."""
+        self._preview_timer: Timer | None = None
+        """Runs until the next preview is read; None if none is due."""
         self._is_held, self._has_dragged = False, False
         """Whether the mouse holds the border, and whether it has moved it."""
 
@@ -68,6 +84,16 @@ class Split(Container):
     def is_wide(self) -> bool:
         """Whether the detail is next to the list."""
         return self.screen_width >= MIN_WIDE_WIDTH
+
+    @property
+    def has_preview(self) -> bool:
+        """Whether the detail is shown regardless of whether the user has opened it."""
+        return self.is_wide and self.layout_settings.has_preview and not self.layout_settings.is_full
+
+    @property
+    def is_preview(self) -> bool:
+        """Whether the detail only previews the row at the cursor, which the user moves."""
+        return self.has_preview and not self.detail.has_focus_within
 
     @property
     def is_full(self) -> bool:
@@ -98,14 +124,37 @@ class Split(Container):
         # New rows must not replace the row that is being read.
         self.listing.table.following = False
         self._open()
-        self.detail.show()
+        self._show_now()
         self.detail.pane.focus()
         self._await_detail()
 
     def _open(self) -> None:
-        self.detail.display = True
+        self._is_entered = True
         self.fit()
         self.post_message(self.Opened())
+
+    def show_view(self, view: str) -> None:
+        """Show a view of the detail; the list keeps the focus."""
+        self.action_view(VIEWS.index(view))
+
+    def show_row(self) -> None:
+        """Show the row at the cursor in the detail; a preview is read once the cursor stays on the row."""
+        entry, is_following = self.listing.entry, self.listing.table.following
+        if not self.is_preview or entry == self._previewed_entry or self._previewed_entry is None:
+            self._show_now()
+        elif self._preview_timer is None or not is_following:
+            self._stop_timer()
+            self._preview_timer = self.set_timer(FOLLOWING_DELAY_S if is_following else PREVIEW_DELAY_S, self._show_now)
+
+    def _show_now(self) -> None:
+        self._stop_timer()
+        self._previewed_entry = self.listing.entry
+        self.detail.show()
+
+    def _stop_timer(self) -> None:
+        if self._preview_timer is not None:
+            self._preview_timer.stop()
+            self._preview_timer = None
 
     def _await_detail(self) -> None:
         """Have keys wait until the detail is read: a key must not act on the row that it showed before."""
@@ -118,6 +167,7 @@ class Split(Container):
         if self.is_full:
             self.action_full()
         self.listing.table.focus()
+        self.post_message(self.Opened())
 
     def switch_focus(self) -> None:
         """Move between the list and the detail."""
@@ -127,12 +177,14 @@ class Split(Container):
             self.action_outof()
 
     def close_detail(self) -> bool:
-        """Hide the detail; returns False if it was not shown."""
-        was_shown = self.detail.display
-        self.detail.display = False
+        """Hide the detail, or leave a preview; returns False if it was not open."""
+        was_open = self.detail.has_focus_within if self.has_preview else self._is_entered
+        if was_open:
+            self.listing.table.focus()
+        self._is_entered = False
         self.fit()
         self.post_message(self.Opened())
-        return was_shown
+        return was_open
 
     def action_view(self, number: int) -> None:
         """Show one of the views of the detail."""
@@ -218,6 +270,7 @@ class Split(Container):
         """Lay out the list and the detail for the width of the terminal, and fit their content."""
         self.screen_width = self.screen.size.width
         listing, detail = self.listing, self.detail
+        detail.display = self._is_entered or self.has_preview
         self.set_class(self.is_wide and not self.layout_settings.is_full, "-wide")
         listing.display = not self.is_full
         listing.styles.width = "1fr"
@@ -239,18 +292,25 @@ class Split(Container):
         self._layout_writer.submit(lambda: save_layout(shape))
 
     def action_resize(self, by: int) -> None:
-        """Make the detail smaller or larger."""
-        if not self.detail.display:
-            return
-        if self.is_wide:
-            self.layout_settings = replace(
-                self.layout_settings, beside_percent=resized(self.layout_settings.beside_percent, by), is_full=False
-            )
+        """Make the detail smaller or larger; next to the list, smaller than the smallest hides it."""
+        shape = self.layout_settings
+        if not self.is_wide:
+            if not self.detail.display:
+                return
+            shape = replace(shape, below_percent=resized(shape.below_percent, by), is_full=False)
+        elif not self.detail.display:
+            if by < 0:
+                return
+            shape = replace(shape, has_preview=True, is_full=False)
+        elif by < 0 and shape.beside_percent == MIN_DETAIL_PERCENT and not shape.is_full:
+            shape = replace(shape, has_preview=False)
+            self._is_entered = False
+            self.listing.table.focus()
         else:
-            self.layout_settings = replace(
-                self.layout_settings, below_percent=resized(self.layout_settings.below_percent, by), is_full=False
-            )
+            shape = replace(shape, beside_percent=resized(shape.beside_percent, by), is_full=False)
+        self.layout_settings = shape
         self._apply_and_save()
+        self.post_message(self.Opened())
 
     def action_full(self) -> None:
         """Give the detail the whole screen, or only its share."""

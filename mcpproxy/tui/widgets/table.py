@@ -7,7 +7,7 @@ moving away pauses that, and going to the end resumes it.
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Self
 
 from rich.style import Style
 from textual import events
@@ -18,20 +18,30 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from mcpproxy.tui.safe_text import marked_strip, segments, strip
-from mcpproxy.tui.widgets.columns import Column, MemoryRows, TableLine, TableRows, layout, line_layout
+from mcpproxy.tui.layout_state import saved_columns
+from mcpproxy.tui.safe_text import STYLES, cursor_styles, marked_strip, role_styles, segments, strip
+from mcpproxy.tui.widgets.columns import (
+    Column,
+    MemoryRows,
+    TableLine,
+    TableRows,
+    columns_to_show,
+    layout,
+    line_layout,
+)
 from mcpproxy.wording.spans import Role, Span
 
 __all__ = ["Column", "MemoryRows", "Table", "TableLine", "TableRows", "layout"]
 
-ROLES: Final[tuple[Role, ...]] = ("plain", "accent", "dim", "warm", "bad")
+BAR_STEPS_PER_LINE: Final = 8
+"""How many positions of a scroll bar can be told apart in a line: it is drawn with eighths of a cell."""
 
 
 class Table(ScrollView, can_focus=True):
     """Rows in columns, with a cursor."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "table--plain", "table--accent", "table--dim", "table--warm", "table--bad",
+        "table--plain", "table--accent", "table--server", "table--dim", "table--warm", "table--bad",
         "table--head", "table--cursor", "table--blurred", "table--found",
     }  # fmt: skip
     DEFAULT_CSS = """
@@ -39,8 +49,9 @@ class Table(ScrollView, can_focus=True):
         background: $surface; color: $foreground; overflow-x: hidden; scrollbar-size-vertical: 1;
         & .table--plain { color: $foreground; }
         & .table--accent { color: $accent; }
+        & .table--server { color: $server; }
         & .table--dim { color: $dim; }
-        & .table--warm { color: $text-warning; }
+        & .table--warm { color: $text-warning; text-style: bold; }
         & .table--bad { color: $text-error; text-style: bold; }
         & .table--head { color: $dim; text-style: bold; background: $panel; }
         & .table--cursor { background: $primary-muted; text-style: bold; }
@@ -56,6 +67,7 @@ class Table(ScrollView, can_focus=True):
         Binding("home,g", "edge(-1)", "First", show=False, id="first"),
         Binding("end,G", "edge(1)", "Last", show=False, id="last"),
         Binding("enter", "choose", "open", id="open"),
+        Binding("vertical_line", "choose_columns", "columns", show=False, id="columns"),
     ]
 
     cursor: reactive[int] = reactive(0, repaint=False)
@@ -101,6 +113,30 @@ class Table(ScrollView, can_focus=True):
             """The table."""
             return self.table
 
+    class ColumnsRequested(Message):
+        """The user wants to choose the columns."""
+
+        def __init__(self, table: "Table") -> None:
+            super().__init__()
+            self.table = table
+
+        @property
+        def control(self) -> "Table":
+            """The table."""
+            return self.table
+
+    class ColumnsChosen(Message):
+        """The user has chosen other columns."""
+
+        def __init__(self, table: "Table") -> None:
+            super().__init__()
+            self.table = table
+
+        @property
+        def control(self) -> "Table":
+            """The table."""
+            return self.table
+
     class CellClicked(Message):
         """A click on a cell of a row."""
 
@@ -113,19 +149,45 @@ class Table(ScrollView, can_focus=True):
             """The table."""
             return self.table
 
-    def __init__(self, columns: Sequence[Column], *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        *,
+        place: str = "",
+        id: str | None = None,  # noqa: A002 - Textual's name
+    ) -> None:
+        """Create the table, without rows.
+
+        Args:
+            columns: all columns that it can show.
+            place: the name of the list in the file that keeps the user's choice of columns; empty if there is none.
+            id: the id of the widget.
+        """
         super().__init__(id=id)
         self.columns = tuple(columns)
+        """All columns that it can show."""
+        self.place = place
+        """The name of the list for the choice of columns; empty if its columns cannot be chosen."""
+        self.chosen_names = saved_columns(place) if place else ()
+        """The names of the columns that the user has chosen; empty without a choice."""
         self.rows: TableRows = MemoryRows()
         self._count = 0
         self._layout: list[tuple[Column, int]] = []
         self._layout_width = -1
         self._lines: dict[int, TableLine | None] = {}
         """The content that was drawn, by line of the widget; None where there was no row."""
+        self._drawn_top = 0
+        """The first row of the list when lines were drawn last."""
         self._marked_pattern: re.Pattern[str] | None = None
         """The pattern whose matches are marked in the rows."""
         self._plain_styles: dict[Role, Style] = {}
         self._cursor_styles: dict[Role, Style] = {}
+        self._strips: dict[int, Strip] = {}
+        """The lines as they were drawn, unless they have to be drawn anew."""
+        self._bar_look: object = None
+        """What the scroll bar looked like when it was moved last."""
+        self._look: object = None
+        """What all of these lines depend on."""
 
     # ---- rows
 
@@ -137,8 +199,29 @@ class Table(ScrollView, can_focus=True):
         self.renew()
         self.go(self.cursor, keep_following=True)
 
+    def set_place(self, place: str) -> None:
+        """Use the choice of columns for another list."""
+        if place != self.place:
+            self.place, self.chosen_names = place, saved_columns(place)
+            self._layout_width = -1
+            self.refresh()
+
+    def choose(self, names: Sequence[str]) -> None:
+        """Show the columns with these names, in this order; without names, those that fit the width."""
+        self.chosen_names = tuple(names)
+        self._layout_width = -1
+        self.refresh()
+        self.post_message(self.ColumnsChosen(self))
+
+    def widths(self, width: int) -> dict[str, int]:
+        """Returns the widths of the columns that a table of this width shows, by their names, in cells."""
+        return {column.name: size for column, size in self._layout_for(width)}
+
+    def _layout_for(self, width: int) -> list[tuple[Column, int]]:
+        return layout(columns_to_show(self.columns, self.chosen_names), width)
+
     def set_columns(self, columns: Sequence[Column]) -> None:
-        """Show these columns."""
+        """Show these columns, or those of them that the user has chosen."""
         if tuple(columns) == self.columns:
             return
         self.columns = tuple(columns)
@@ -149,17 +232,37 @@ class Table(ScrollView, can_focus=True):
         """Redraw the rows, as there may be more of them, or their text may have changed."""
         count = len(self.rows)
         if count != self._count:
-            self._count = count
-            self.virtual_size = Size(1, count + 1)
+            self._set_count(count)
             self.cursor = max(0, min(self.cursor, count - 1))
-        if self.following and self.cursor != count - 1:
+        if self.following:
             self.go(count - 1, keep_following=True)
         self._draw_changes()
+
+    def _set_count(self, count: int) -> None:
+        """Set the height of the content; the screen is laid out anew only if the scroll bar appears or disappears."""
+        has_grown, self._count = count > self._count >= 0, count
+        size = Size(1, count + 1)
+        if has_grown and (size.height > self.container_size.height) == self.show_vertical_scrollbar:
+            self.set_reactive(Table.virtual_size, size)
+            self._move_bar()
+        else:
+            self.virtual_size = size
+
+    def _move_bar(self) -> None:
+        """Move the scroll bar, unless the difference is invisible: drawing it costs as much as drawing several rows."""
+        if not self.show_vertical_scrollbar:
+            return
+        bar, height, content_height = self.vertical_scrollbar, self.container_size.height, self.virtual_size.height
+        steps = BAR_STEPS_PER_LINE * height / max(1, content_height)
+        look = height, int(steps * height), int(steps * self.scroll_y)
+        if look != self._bar_look:
+            self._bar_look = look
+            bar.window_virtual_size, bar.position = content_height, self.scroll_y
 
     @property
     def shown_columns(self) -> Sequence[Column]:
         """The columns that fit."""
-        return [column for column, _ in layout(self.columns, self.room.width)]
+        return [column for column, _ in self._layout_for(self.room.width)]
 
     @property
     def room(self) -> Size:
@@ -174,6 +277,8 @@ class Table(ScrollView, can_focus=True):
     def go(self, row: int, *, keep_following: bool = False) -> None:
         """Put the cursor on a row, and show it."""
         count = len(self.rows)
+        if count > self._count:
+            self._set_count(count)
         row = max(0, min(row, count - 1))
         if not keep_following:
             self.following = self.following and row == count - 1
@@ -228,6 +333,14 @@ class Table(ScrollView, can_focus=True):
         if len(self.rows):
             self.post_message(self.RowSelected(self, self.cursor))
 
+    def action_choose_columns(self) -> None:
+        """Let the user choose the columns."""
+        self.post_message(self.ColumnsRequested(self))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's
+        """Whether an action is possible: the columns of some tables cannot be chosen."""
+        return action != "choose_columns" or bool(self.place)
+
     def on_click(self, event: events.Click) -> None:
         """Put the cursor on the row; another click opens the row."""
         offset = event.get_content_offset(self)
@@ -254,7 +367,7 @@ class Table(ScrollView, can_focus=True):
     def _column_at(self, x: int) -> str | None:
         """The name of the column at a cell of a line, or None if there is none."""
         right_edge = 0
-        for column, width in layout(self.columns, self.room.width):
+        for column, width in self._layout_for(self.room.width):
             right_edge += width + 1
             if x < right_edge:
                 return column.name
@@ -275,7 +388,9 @@ class Table(ScrollView, can_focus=True):
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Keep the cursor in sight when the mouse scrolls."""
-        super().watch_scroll_y(old_value, new_value)
+        self._move_bar()
+        if new_value != old_value:
+            self.refresh()
         top = int(new_value)
         visible_row = min(max(self.cursor, top), top + self.page_rows - 1, max(0, len(self.rows) - 1))
         if visible_row != self.cursor:
@@ -301,23 +416,49 @@ class Table(ScrollView, can_focus=True):
 
     # ---- drawing
 
+    def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
+        """Draw regions anew, or everything."""
+        if regions:
+            for y in (y for region in regions for y in region.line_range):
+                self._strips.pop(y, None)
+        else:
+            self._strips.clear()
+        return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
+
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Draw the lines of a region. All rows are announced first, so that they are read together."""
-        self._prefetch(int(self.scroll_y))
+        """Draw the lines of a region. All rows are announced first, so that they are read together.
+
+        Textual's own method would prepare each line for borders and effects, which a table does not have.
+        """
+        self._drawn_top = int(self.scroll_y)
+        self._prefetch(self._drawn_top)
         base = self.rich_style
-        cursor = "table--cursor" if self.has_focus else "table--blurred"
-        self._plain_styles = self._styles(base)
-        self._cursor_styles = self._styles(base + self.get_component_rich_style(cursor, partial=True))
+        self._plain_styles = role_styles(self, base, "table")
         if self.has_focus:
-            # Dim text on the colour of the cursor has too little contrast.
-            self._cursor_styles["dim"] = self._cursor_styles["plain"]
-        return super().render_lines(crop)
+            self._cursor_styles = cursor_styles(self, base, "table")
+        else:
+            blurred = self.get_component_rich_style("table--blurred", partial=True)
+            self._cursor_styles = role_styles(self, base + blurred, "table")
+        look = self.size, self._drawn_top, self._plain_styles, self._cursor_styles
+        if look != self._look:
+            self._look = look
+            self._strips.clear()
+        missing = [y for y in crop.line_range if y not in self._strips]
+        filters, background = self.get_line_filters(), self.background_colors[1]
+        for y in missing:
+            line_strip = self.render_line(y)
+            for line_filter in filters:
+                line_strip = line_strip.apply_filter(line_filter, background)
+            self._strips[y] = line_strip
+        strips = [self._strips[y] for y in crop.line_range]
+        is_whole = crop.column_span == (0, self.size.width)
+        return strips if is_whole else [line_strip.crop(*crop.column_span) for line_strip in strips]
 
     def render_line(self, y: int) -> Strip:
         """Draw one line: the heading, a row, or an empty line."""
         width = self.room.width
         if width != self._layout_width:
-            self._layout, self._layout_width = layout(self.columns, width), width
+            self._layout, self._layout_width = self._layout_for(width), width
         if y == 0:
             return self._heading_strip(width)
         row = int(self.scroll_y) + y - 1
@@ -342,6 +483,8 @@ class Table(ScrollView, can_focus=True):
         Everything that is drawn goes to the terminal, perhaps over a network, which takes longer than a comparison.
         """
         top = int(self.scroll_y)
+        if top != self._drawn_top:
+            return  # all rows will be drawn, as they have been scrolled
         self._prefetch(top)
         self._redraw_lines(
             y for y, line in self._lines.items() if y <= self.page_rows and line != self._line(top + y - 1)
@@ -358,13 +501,10 @@ class Table(ScrollView, can_focus=True):
     def _line(self, row: int) -> TableLine | None:
         return self.rows.line(row) if row < len(self.rows) else None
 
-    def _styles(self, base: Style) -> dict[Role, Style]:
-        return {role: base + self.get_component_rich_style(f"table--{role}", partial=True) for role in ROLES}
-
     def _heading_strip(self, width: int) -> Strip:
         style = self.rich_style + self.get_component_rich_style("table--head", partial=True)
         cells = {column.name: (Span(column.title),) for column, _ in self._layout}
-        return self._line_strip(TableLine(cells), width, dict.fromkeys(ROLES, style))
+        return self._line_strip(TableLine(cells), width, dict.fromkeys(STYLES, style))
 
     def _line_strip(self, line: TableLine, width: int, styles: dict[Role, Style]) -> Strip:
         parts = []

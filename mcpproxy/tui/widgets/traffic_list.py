@@ -15,11 +15,13 @@ from mcpproxy.tui.data.login_folds import LoginFolds
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.sorting import RowSorter
 from mcpproxy.tui.data.step_thread import StepThread
+from mcpproxy.tui.data.waiting_first_rows import WaitingFirstRows
 from mcpproxy.tui.messages import CaptureUnreadable, RowsRead, Sorted
 from mcpproxy.tui.rows.traffic_columns import (
     CAPTURE_ORDER,
     ORDERS,
     ColumnNeeds,
+    NameCells,
     RowOrder,
     needs_of,
     next_times,
@@ -34,6 +36,9 @@ from mcpproxy.wording.spans import Span
 DEFAULT_RECORDS: Final = ""
 ALL_RECORDS: Final = "all records"
 MESSAGES_ONLY: Final = "messages only"
+FRAMES_PLACE: Final = "traffic"
+EXCHANGES_PLACE: Final = "exchanges"
+"""The names of the two lists in the file that keeps the columns of lists."""
 
 
 class TrafficList(Vertical):
@@ -60,7 +65,7 @@ class TrafficList(Vertical):
         """List all rows of a capture."""
         super().__init__()
         self.reading = reading
-        self.table = Table((), id="traffic")
+        self.table = Table((), place=FRAMES_PLACE, id="traffic")
         self._nothing = SafeText(id="nothing")
         self.rows = TrafficRows(reading, self._report_rows)
         self.folds = LoginFolds(reading)
@@ -76,7 +81,7 @@ class TrafficList(Vertical):
         self._sorted_count = 0
         """The number of rows when they were sorted; 0 if they are not sorted."""
         self._sorting: tuple[RowSorter, StepThread, RowOrder] | None = None
-        self._needs = ColumnNeeds()
+        self._needs, self._names = ColumnNeeds(), NameCells(reading)
         self._width = 0
         """The width of the list, in cells; 0 until it is laid out."""
         self._followed_rows = 0
@@ -120,7 +125,7 @@ class TrafficList(Vertical):
         """Update the rows with everything that is known about them by now."""
         self.rows.forget()
         self._renew_folds()
-        if needs_of(self.reading) != self._needs:
+        if needs_of(self.reading, self._names) != self._needs:
             self._set_columns()
         self.table.renew()
 
@@ -165,9 +170,20 @@ class TrafficList(Vertical):
         self._set_columns()
         self.table.show(self.rows)
         if entry is not None and not self.go_to(entry):
-            self.table.go(bisect_right(self.rows.view, entry) - 1)
+            self.table.go(bisect_right(self.rows.view, entry) - 1 if self.is_ascending else 0)
         self.table.following = is_following
         self._followed_rows = len(self.rows)
+
+    def renew_selection(self) -> None:
+        """Show the rows that a filter has selected by now; in another order than the capture's, keep the cursor."""
+        view = self.rows.view
+        if isinstance(view, WaitingFirstRows):
+            entry = self.entry
+            view.renew(self.reading.waiting.request_rows())
+            line = None if entry is None or not self._has_moved else view.line_of(entry)
+            if line is not None and line != self.table.cursor:
+                self.table.shift(line)
+        self.table.renew()
 
     def show_nothing(self, spans: Sequence[Span]) -> None:
         """Show why nothing is listed; an empty text hides the message."""
@@ -188,7 +204,12 @@ class TrafficList(Vertical):
         if self.rows.folds is not None:
             self.folds.reveal(row)
         view = self.rows.view
-        if isinstance(view, array) and self.is_sorted:
+        if isinstance(view, WaitingFirstRows):
+            waiting_line = view.line_of(row)
+            if waiting_line is None:
+                return False
+            line = waiting_line
+        elif isinstance(view, array) and self.is_sorted:
             try:
                 line = view.index(row)
             except ValueError:
@@ -216,7 +237,7 @@ class TrafficList(Vertical):
         if self.rows.folds is not None:
             return self._base_rows
         if not self.rows.is_exchanges:
-            return sorted(view) if self.is_sorted else view
+            return view if self.is_ascending else sorted(view)
         partners = (self.reading.partner(row) for row in view)
         return sorted({*view, *(row for row in partners if row is not None)})
 
@@ -272,7 +293,9 @@ class TrafficList(Vertical):
 
     @property
     def new_rows(self) -> int | None:
-        """The number of rows since following was paused; None while the end is followed."""
+        """The number of rows since following was paused; None while the list shows all new rows."""
+        if isinstance(self.rows.view, WaitingFirstRows):
+            return None  # its newest rows are not at its end
         count = len(self.rows)
         if self.table.following and self.table.cursor >= count - 1:
             self._followed_rows = count
@@ -291,14 +314,16 @@ class TrafficList(Vertical):
         self._width = width
         self._set_columns()
 
+    @on(Table.ColumnsChosen)
     def _set_columns(self) -> None:
-        """Show the columns that the rows need now."""
-        self._needs = needs_of(self.reading)
-        width = (self._width or self.app.size.width) - 1
-        rows = self.rows
+        """Show the columns that the rows need now, or those of them that the user has chosen."""
+        self._needs = needs_of(self.reading, self._names)
+        width, rows, table = (self._width or self.app.size.width) - 1, self.rows, self.table
         columns = traffic_columns(width, self._needs, rows.times, self.order, is_exchanges=rows.is_exchanges)
-        rows.fit(columns, width)
-        self.table.set_columns(columns)
+        table.set_place(EXCHANGES_PLACE if rows.is_exchanges else FRAMES_PLACE)
+        table.set_columns(columns)
+        rows.fit(table.widths(width), self._needs.name)
+        table.renew()
 
     # ---- order
 
@@ -306,6 +331,11 @@ class TrafficList(Vertical):
     def is_sorted(self) -> bool:
         """Whether the rows are in an order other than the capture's."""
         return self.order != CAPTURE_ORDER
+
+    @property
+    def is_ascending(self) -> bool:
+        """Whether the rows are in the order of the capture."""
+        return not (self.is_sorted or isinstance(self.rows.view, WaitingFirstRows))
 
     def sort(self) -> None:
         """Sort by the next column."""
@@ -373,7 +403,7 @@ class TrafficList(Vertical):
             sorting, _, order = self._sorting
             return f"sorting by {order.column} {int(100 * sorting.progress)}%"
         if not self.is_sorted:
-            return ""
+            return "waiting first" if isinstance(self.rows.view, WaitingFirstRows) else ""
         text = f"by {self.order.column} {self.order.arrow}"
         new_count = len(self._unsorted_rows) - self._sorted_count
         return f"{text} · {count_text(new_count, 'newer row')} not listed" if new_count > 0 else text

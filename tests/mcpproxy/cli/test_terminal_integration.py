@@ -61,7 +61,7 @@ def test_no_payload_controls_the_terminal(tmp_path: Path, command: list[str]) ->
     screen = pyte.Screen(80, 40)
     pyte.Stream(screen).feed(output)
     assert screen.title == ""
-    assert ACTS.findall(re.sub(r"\x1b\[(?:0|2|36|1;31)m", "", output)) == []
+    assert ACTS.findall(re.sub(r"\x1b\[(?:0|2|35|36|1;31)m", "", output)) == []
 
 
 @pytest.mark.parametrize("command", ["info --json", "ls --json", "verify --json", "show --json"])

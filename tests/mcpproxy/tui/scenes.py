@@ -371,6 +371,14 @@ async def live(stage: Stage) -> None:
     await stage.settled()
 
 
+async def waiting(stage: Stage) -> None:
+    """Go to the call that waits in such a session."""
+    await live(stage)
+    await stage.press("w")
+    await stage.see("waiting   for")
+    await stage.settled()
+
+
 SIZES: Final = ((80, 24), (140, 40))
 WIDE_SIZES: Final = ((80, 24), (160, 50))
 """The sizes of a picture with values next to each other."""
@@ -398,6 +406,7 @@ SCENES: Final[dict[str, Scene]] = {
     "traffic-torn": Scene(corpus("killed"), opened),
     "traffic-gapped": Scene(corpus("gaps"), opened),
     "traffic-live": Scene(lambda _: [], live, is_live=True),
+    "traffic-waiting": Scene(lambda _: [], waiting, is_live=True),
     "traffic-http": Scene(corpus("http"), opened),
     "detail": Scene(
         busy,
@@ -422,6 +431,9 @@ SCENES: Final[dict[str, Scene]] = {
     "tools-definition": Scene(busy, definition),
     "traffic-logins": Scene(logins, then("right", see="registration")),
     "detail-login": Scene(logins, then("G", *["up"] * 8, "enter", see="login 2: failed")),
+    "row-comparison": Scene(
+        busy, then(*["down"] * 16, "equals_sign", "equals_sign", see="differences"), sizes=WIDE_SIZES
+    ),
     "sessions-marked": Scene(versions, marked),
     "comparison": Scene(versions, comparison("down"), sizes=WIDE_SIZES),
     "comparison-kind": Scene(versions, comparison("r")),
@@ -469,7 +481,9 @@ def main(place: Path) -> None:
             continue
         name, size = scene.picture[0], scene.picture[1:]
         with tempfile.TemporaryDirectory() as folder:
-            os.environ.update(XDG_CACHE_HOME=folder, XDG_CONFIG_HOME=folder, XDG_STATE_HOME=folder)
+            os.environ.update(
+                XDG_CACHE_HOME=folder, XDG_CONFIG_HOME=folder, XDG_STATE_HOME=folder, COLORTERM="truecolor"
+            )
             with app_of(scene, Path(folder)) as app:
 
                 async def draw(app: TuiApp = app, act: Act = scene.act, size: tuple[int, int] = size) -> str:

@@ -321,6 +321,8 @@ class Stage:
         app, busy = self.app, self._undrawn() + working_threads(self.earlier)
         if app.key_queue._queued_events or app.key_queue._pending_event is not None:
             busy.append("keys wait")
+        if app.news_pace.is_waiting:
+            busy.append("news waits")
         if any(job.is_busy for job in list(app.checking._jobs.values())):
             busy.append("the worker that reads captures has not caught up")
         sql = app.sql
@@ -329,6 +331,8 @@ class Stage:
         screen = app.screen
         if isinstance(screen, ComparisonScreen) and screen.comparing.is_busy:
             busy.append("the process that compares has not answered")
+        if isinstance(screen, TrafficScreen) and screen.split._preview_timer is not None:
+            busy.append("a preview is due")
         if app.animator._animations or app.animator._scheduled:
             busy.append("something moves")
         busy += [f"{worker} runs" for worker in app.workers if not worker.is_finished]

@@ -128,7 +128,7 @@ def test_a_call_that_hangs_grows_older(tmp_path: Path) -> None:
 
     async def act(stage: Stage) -> None:
         await stage.listed()
-        await stage.until(lambda: re.search(r"…\d+m\d\ds", stage.text()))
+        await stage.until(lambda: re.search(r"1 wait \d+m\d\ds", stage.text()))
         await stage.press("enter")
         await stage.see("waiting")
         before = waited_s(stage.text())

@@ -2,9 +2,15 @@
 
 from pathlib import Path
 
-from rich.color import Color
+from rich.color import Color, ColorSystem, ColorType
+from rich.style import Style
+from textual.color import Color as TextualColor
 
-from mcpproxy.tui.app import DARK, LIGHT
+from mcpproxy.tui.colours.themes import DARK, LIGHT, PALETTE_DARK, PALETTE_LIGHT
+from mcpproxy.tui.safe_text import STYLES, cursor_styles, role_styles
+from mcpproxy.tui.widgets.foot import Foot
+from mcpproxy.tui.widgets.pane import Pane
+from mcpproxy.tui.widgets.table import Table
 from tests.mcpproxy.tui.stage import Stage, captured, play
 
 LEAST = 3.0
@@ -51,6 +57,96 @@ def test_all_text_has_enough_contrast(tmp_path: Path) -> None:
             for texts in (on_cursor, in_detail):
                 faint = {text: contrast for text, contrast in texts.items() if contrast < 1}
                 assert not faint, theme
+            await stage.back()
+
+    play(act, captured(tmp_path), size=(80, 24))
+
+
+def downgraded(color: Color | None) -> Color:
+    """The colour that a terminal with 256 colours shows."""
+    assert color is not None
+    indexed = color.downgrade(ColorSystem.EIGHT_BIT)
+    return Color.from_triplet(indexed.get_truecolor())
+
+
+def contrast(first: Color, second: Color) -> float:
+    """The contrast of two colours, as WCAG defines it."""
+    lights = sorted((luminance(first), luminance(second)))
+    return (lights[1] + 0.05) / (lights[0] + 0.05)
+
+
+def styles_of(widget: Table | Pane, prefix: str, backgrounds: tuple[str, ...]) -> dict[str, Style]:
+    """Every role on the widget's background, at the cursor, and on other backgrounds of its component classes."""
+    base = widget.rich_style
+    drawn = {f"{prefix} {role}": style for role, style in role_styles(widget, base, prefix).items()}
+    drawn |= {f"{prefix} cursor {role}": style for role, style in cursor_styles(widget, base, prefix).items()}
+    for name in backgrounds:
+        part = widget.get_component_rich_style(f"{prefix}--{name}", partial=True)
+        drawn |= {f"{prefix} {name} {role}": style for role, style in role_styles(widget, base + part, prefix).items()}
+    for name in ("found", "match", "head"):
+        if f"{prefix}--{name}" in widget.COMPONENT_CLASSES:
+            drawn[f"{prefix} {name}"] = base + widget.get_component_rich_style(f"{prefix}--{name}", partial=True)
+    return drawn
+
+
+def test_every_role_is_readable_on_every_background_and_every_line_is_seen(tmp_path: Path) -> None:
+    async def act(stage: Stage) -> None:
+        await stage.open()
+        await stage.press("enter", "2")
+        await stage.settled()
+        screen = stage.app.screen
+        table, pane, foot = screen.query_one("#traffic", Table), screen.query_one(Pane), screen.query_one(Foot)
+        title = screen.query_one("#title")
+        for theme in (DARK, LIGHT):
+            stage.app.theme = theme.name
+            await stage.settled()
+            texts = {**styles_of(table, "table", ("blurred",)), **styles_of(pane, "pane", ())}
+            texts |= {f"title {role}": title.rich_style + role_styles(table, Style(), "table")[role] for role in STYLES}
+            for name in ("key", "hover"):
+                texts[f"foot {name}"] = foot.rich_style + foot.get_component_rich_style(f"foot--{name}", partial=True)
+            lines = {
+                f"{name} on {ground}": (colour(stage, name), colour(stage, ground))
+                for name in ("line", "accent", "scrollbar", "scrollbar-active")
+                for ground in ("surface", "panel")
+            }
+            for shown in (lambda color: color, downgraded):
+                faint = {
+                    name: contrast(shown(style.color), shown(style.bgcolor))
+                    for name, style in texts.items()
+                    if contrast(shown(style.color), shown(style.bgcolor)) < LEAST_TO_READ
+                }
+                assert not faint, theme.name
+                unseen = {name: contrast(*map(shown, pair)) for name, pair in lines.items()}
+                assert not {name: found for name, found in unseen.items() if found < LEAST}, theme.name
+
+    play(act, captured(tmp_path), size=(80, 24))
+
+
+def colour(stage: Stage, name: str) -> Color:
+    """A colour of the theme."""
+    return TextualColor.parse(stage.app.get_css_variables()[name]).rich_color
+
+
+def test_a_palette_keeps_its_names_and_marks_the_cursor_in_reverse(tmp_path: Path) -> None:
+    async def act(stage: Stage) -> None:
+        for theme in (PALETTE_DARK, PALETTE_LIGHT):
+            stage.app.theme = theme.name
+            await stage.open()
+            await stage.press("down", "enter", "2", "?")
+            await stage.settled()
+            await stage.press("escape", "tab")
+            await stage.settled()
+            styles = [
+                style
+                for strip in stage.app.screen._compositor.render_strips()
+                for _, style, _ in strip
+                if style is not None
+            ]
+            colors = {color for style in styles for color in (style.color, style.bgcolor) if color is not None}
+            assert {color.type for color in colors} <= {ColorType.DEFAULT, ColorType.STANDARD}
+            assert all(color.number is None or color.number < 8 for color in colors)
+            assert {style.bgcolor.name for style in styles if style.bgcolor is not None} == {"default"}
+            assert any(style.reverse for style in styles)
             await stage.back()
 
     play(act, captured(tmp_path), size=(80, 24))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.history import MAX_LINES, filters_of, past_statements, remember_filter
-from mcpproxy.tui.app import LIGHT
+from mcpproxy.tui.colours.themes import LIGHT
 from mcpproxy.tui.widgets.filter_box import MAX_HISTORY_ENTRIES, FilterBox
 from tests.mcpproxy.tui.stage import Stage, captured, play
 from tests.mcpproxy.tui.test_history import hinder, kept

@@ -17,18 +17,23 @@ from tests.mcpproxy.tui.test_keys import write
 
 
 def foot(stage: Stage) -> str:
-    """The line of keys at the bottom of the screen."""
-    return stage.text().splitlines()[-1]
+    """The keys of the place and the general keys: the last row of the screen or, above the places, the last but one."""
+    return stage.text().splitlines()[-1 - has_places(stage)]
+
+
+def has_places(stage: Stage) -> bool:
+    """Whether the last row of the screen is that of the places."""
+    return bool(re.match(r"[ ▸](\S )?sessions ", stage.text().splitlines()[-1]))
 
 
 def fits(told: str, whole: str, width: int) -> bool:
-    """Whether the line has the first of these keys and, at its end, the general ones, as far as there is room for them,
+    """Whether the row has the first of these keys and, at its end, the general ones, as far as there is room for them,
     and shows none of them in part."""
-    general = re.search(r"\? help q quit(?: esc back)?$", whole)
-    assert general is not None, whole
-    first, is_whole = told.removesuffix(general[0]), told.endswith(general[0])
-    keys = whole[: general.start()] if is_whole else general[0] + " "
-    return len(told) <= width and keys.startswith(first) and (not first or first[-1] == " " or keys[len(first)] == " ")
+    *keys, general = re.split(r"  +", whole.strip())
+    *told_keys, told_general = re.split(r"  +", told.replace(" . places", "").strip())
+    if len(told) > width or (told_general != general and told_keys):
+        return False
+    return f"{general} ".startswith(f"{told_general} ") and f"{' '.join(keys)} ".startswith(" ".join(told_keys))
 
 
 async def each_screen_shows_its_keys_whole_and_help_begins_with_them(
@@ -41,15 +46,21 @@ async def each_screen_shows_its_keys_whole_and_help_begins_with_them(
         await stage.pilot.resize_terminal(200, 24)
         await stage.until(lambda: not key or "esc back" in foot(stage), f"esc back after {key}")  # noqa: B023
         await stage.settled()
-        whole = foot(stage)
+        whole, places = foot(stage), stage.text().splitlines()[-1]
         assert "? help q quit" in whole, key
+        # Each place is always in the same cells; a sign marks the one that is shown.
+        assert places.replace("▸", " ") == (
+            " H sessions  L latency  T timeline  O tools  F findings  E stderr  C peers  Q sql"
+        )
+        assert re.findall(r"▸\S (\w+)", places) == ([word] if word != "traffic" else []), key
         for width in (*widths, 200):
             await stage.pilot.resize_terminal(width, 24)
             told = f"some of {whole!r} in {width} after {key}"
             await stage.until(lambda: fits(foot(stage), whole, width), told)  # noqa: B023 - asked at once
             assert fits(foot(stage), whole, width), told
             if width == 80:
-                assert "q quit" in foot(stage), key
+                assert not has_places(stage), key
+                assert ". places q quit" in foot(stage), key
                 assert key == "enter" or not key or "esc back" in foot(stage), key
         await stage.until(lambda: foot(stage) == whole, f"{whole!r} again after {key}")  # noqa: B023 - asked at once
         await stage.press("question_mark")
@@ -57,6 +68,68 @@ async def each_screen_shows_its_keys_whole_and_help_begins_with_them(
         assert word in section(stage).split(", "), key
         await stage.press("escape", *(["escape"] if key else ()))
         await stage.until(lambda: isinstance(stage.app.screen, SessionsScreen))
+
+
+async def a_key_shows_the_places_until_the_next_key(stage: Stage) -> None:
+    await stage.resize((80, 24))
+    await stage.open()
+    whole = foot(stage)
+    await stage.press("full_stop")
+    await stage.until(lambda: has_places(stage))
+    places = " ".join(stage.text().splitlines()[-1].split())
+    assert places == "H sessions L latency T timeline O tools F findings E stderr C peers Q sql"
+    before = stage.text().splitlines()[:-1]
+    await stage.press("full_stop")
+    await stage.until(lambda: stage.text().splitlines() == [*before, whole])
+    await stage.press("full_stop", "down")
+    await stage.until(lambda: foot(stage) == whole)
+    await stage.press("full_stop", "O")
+    await stage.see("sessions › library › tools", ". places")
+    # In a narrow terminal, the places take as many rows as they need.
+    await stage.resize((40, 12))
+    await stage.press("full_stop")
+    await stage.until(lambda: re.search(r"H sessions.*\n.*Q sql$", stage.text(), re.DOTALL))
+    await stage.press("H")
+    await stage.until(lambda: isinstance(stage.app.screen, SessionsScreen))
+    # Where all are shown, the key does nothing.
+    await stage.resize((100, 20))
+    await stage.until(lambda: has_places(stage))
+    shown = stage.text()
+    await stage.press("full_stop")
+    await stage.settled()
+    assert stage.text() == shown
+    await stage.resize((100, 19))
+    await stage.until(lambda: not has_places(stage))
+
+
+async def a_place_is_dimmed_where_no_key_leads_to_it(stage: Stage) -> None:
+    await stage.listed()
+    await stage.resize((100, 30))
+    await stage.press("Q")
+    await stage.until(lambda: isinstance(stage.app.screen, SqlScreen))
+    foot_widget = stage.app.screen.query_one(Foot)
+    await stage.press("tab")
+    await stage.until(lambda: any(place.is_here for place in foot_widget.places))
+    assert {place.description: place.is_disabled for place in foot_widget.places} == {
+        "sessions": False, **{entry.word: entry.word != "sql" for entry in entries()},
+    }  # fmt: skip
+    # A click on a dimmed place, or on this one, does nothing; on another, it leads there.
+    for word in ("latency", "sql", "sessions"):
+        column = stage.text().splitlines()[-1].index(word)
+        await stage.pilot.click(Foot, offset=(column, 1))
+        await stage.settled()
+        assert isinstance(stage.app.screen, SessionsScreen if word == "sessions" else SqlScreen), word
+
+
+async def one_key_leads_back_to_the_sessions(stage: Stage) -> None:
+    await stage.open()
+    await stage.press("O", "c")
+    await stage.see("latency", "name:search")
+    await stage.press("F", "H")
+    await stage.until(lambda: isinstance(stage.app.screen, SessionsScreen))
+    assert len([screen for screen in stage.app.screen_stack if isinstance(screen, SessionsScreen)]) == 1
+    await stage.press("H")
+    assert isinstance(stage.app.screen, SessionsScreen)
 
 
 async def the_palette_has_what_a_screen_does_with_its_key(stage: Stage) -> None:
@@ -83,27 +156,28 @@ async def keys_are_drawn_anew_only_when_they_change(stage: Stage) -> None:
     await stage.see("? help", "T timeline")
     line = stage.traffic.query_one(Foot)
     before = line.texts
-    assert foot(stage).split() == " ".join(before).split()
+    assert f"{foot(stage)} {stage.text().splitlines()[-1]}".split() == " ".join(before).split()
     drawn = []
-    for keys in (line._keys, line._keys[1:]):
-        line._keys = keys
+    for rows in (line._rows, line._rows[1:]):
+        line._rows = rows
         line._renew()
         drawn.append(line._repaint_required)
     assert drawn == [False, True]
     assert line.texts == before
     below_mouse = []
-    for selector, place in ((Foot, (len(before[0]) + 2, 0)), ("#traffic", (5, 5)), (Foot, (len(before[0]) + 2, 0))):
+    second = line._rows[0][1]
+    for selector, place in ((Foot, (second.first_cell, 0)), ("#traffic", (5, 5)), (Foot, (second.first_cell, 0))):
         await stage.pilot.hover(selector, offset=place)
         await stage.drawn()
         below_mouse.append(line._hovered_key)
-    assert below_mouse == [line._keys[1], None, line._keys[1]]
-    pointed, other = (line.render_line(0).crop(x, x + 1)._segments[0].style for x in (len(before[0]) + 2, 0))
+    assert below_mouse == [second.key, None, second.key]
+    pointed, other = (line.render_line(0).crop(x, x + 1)._segments[0].style for x in (second.first_cell, 1))
     assert pointed is not None
     assert other is not None
     assert pointed.bgcolor != other.bgcolor
     await stage.press("enter")
     await stage.until(lambda: "⏎ open" not in foot(stage))
-    assert foot(stage).split() == " ".join(line.texts).split()
+    assert f"{foot(stage)} {stage.text().splitlines()[-1]}".split() == " ".join(line.texts).split()
     await stage.press("escape")
     await stage.see("⏎ open", "T timeline")
     assert line.texts == before
@@ -112,9 +186,8 @@ async def keys_are_drawn_anew_only_when_they_change(stage: Stage) -> None:
 async def the_keys_that_traffic_needs_most_fit_into_80_columns(stage: Stage) -> None:
     await stage.resize((80, 24))
     await stage.open()
-    assert re.findall(r"\S+ (\w+)", foot(stage))[:10] == [
-        "open", "filter", "errors", "sort", "next", "pair", "follow", "help", "quit", "back",
-    ]  # fmt: skip
+    assert re.findall(r"\S+ (\w+)", foot(stage))[:5] == ["open", "errors", "sort", "answer", "filter"]
+    assert re.findall(r"\S+ (\w+)", foot(stage))[-4:] == ["help", "places", "quit", "back"]
 
 
 @pytest.mark.parametrize("size", sizes((40, 60), soak=[(80, 70), (140, 70)]))
@@ -124,9 +197,12 @@ def test_keys_are_those_of_the_user_and_help_is_to_be_read_to_the_end(tmp_path: 
 
     async def act(stage: Stage) -> None:
         await stage.see("recorded", "there is no action fly")
+        stage.app.clear_notifications()
+        await stage.settled()
         # The action that had the key before has none on that screen, and shows none.
         assert "Q quit" in stage.text()
         assert "Q sql" not in stage.text()
+        assert stage.text().rstrip().endswith("C peers  sql")
         await stage.open()
         await stage.press("down", "p")
         assert stage.traffic.entry == 2
@@ -145,7 +221,7 @@ def test_keys_are_those_of_the_user_and_help_is_to_be_read_to_the_end(tmp_path: 
         await stage.resize(size)
         await stage.press("question_mark")
         read: list[str] = []
-        for _ in range(8):
+        for _ in range(12):
             inside = [line.partition("│")[2].rpartition("│")[0] for line in stage.text().splitlines()]
             assert [line for line in inside if "…" in line] == []
             read += " ".join(inside).split()
@@ -172,6 +248,9 @@ def test_the_line_of_keys_and_the_help(tmp_path: Path) -> None:
         each_screen_shows_its_keys_whole_and_help_begins_with_them,
         the_keys_that_traffic_needs_most_fit_into_80_columns,
         keys_are_drawn_anew_only_when_they_change,
+        a_key_shows_the_places_until_the_next_key,
+        a_place_is_dimmed_where_no_key_leads_to_it,
+        one_key_leads_back_to_the_sessions,
         the_palette_has_what_a_screen_does_with_its_key,
     )
     play_each(acts, captured(tmp_path))

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.tui import layout_state
-from mcpproxy.tui.app import DARK, LIGHT, TuiApp
+from mcpproxy.tui.app import TuiApp
+from mcpproxy.tui.colours.themes import DARK, LIGHT
 from mcpproxy.tui.layout_state import Layout, saved_layout
 from tests.captures.samples import header
 from tests.mcpproxy.tui.stage import CALL, END, FINE, Stage, captured, frame_record, play, play_each, record
@@ -56,8 +57,10 @@ async def from_160_columns_on_the_detail_is_beside_the_list(stage: Stage) -> Non
     assert box.region.y > table.region.y
     assert box.region.width == table.region.width == 159
     await stage.press("escape")
+    await stage.until(lambda: table.region.height == stage.traffic.split.region.height)
     await stage.pilot.resize_terminal(160, 40)
-    await stage.until(lambda: table.region.width == 160)
+    await stage.until(lambda: table.region.width == box.region.x == 80)
+    assert table.has_focus
 
 
 async def it_can_be_resized_and_stays_so(stage: Stage) -> None:

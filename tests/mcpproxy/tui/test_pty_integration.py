@@ -224,6 +224,24 @@ def test_a_signal_ends_it_and_the_terminal_is_as_it_was(tmp_path: Path, number: 
         assert b"Traceback" not in shown.heard
 
 
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGQUIT, *(pytest.param(other, marks=pytest.mark.soak) for other in (signal.SIGUSR1, signal.SIGALRM))],
+)
+def test_a_signal_that_is_no_request_ends_it_as_such_and_the_terminal_is_as_it_was(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with terminal(tmp_path, str(captured(tmp_path))) as shown:
+        shown.until(lambda: "tools/call" in shown.text())
+        shown.process.send_signal(number)
+        shown.until(lambda: shown.process.poll() is not None)
+        shown.listen()
+        assert shown.process.returncode == -number
+        assert shown.after() == shown.before
+        assert b"\x1b[?1049l" in shown.heard
+        assert b"Traceback" not in shown.heard
+
+
 def test_a_signal_ends_it_where_the_terminal_takes_nothing_more(tmp_path: Path) -> None:
     with terminal(tmp_path, str(captured(tmp_path))) as shown:
         shown.until(lambda: "tools/call" in shown.text())

@@ -211,6 +211,14 @@ FILTERS = (
     ),
     *("has:id kind:response", "name:*", "kind:invalid", "kind:unjudged", "has:problem", "code<0", "session:2"),
     *("size>30", "frame:3..9", "dir:s2c not method:*", "exchange>=1 kind:notification", "problem:framing/*"),
+    *(
+        "text:found",
+        "text:FOUND",
+        "found dir:s2c",
+        "text:found not method:*",
+        "not text:found",
+        "has:waiting or latency<5s",
+    ),
 )
 
 

@@ -13,6 +13,7 @@ from mcpproxy.tui.details.detail import detail
 from mcpproxy.tui.rows.row_text import text_of
 from mcpproxy.tui.screens.sessions import SessionRows
 from mcpproxy.tui.screens.traffic_title import TitleState, peer_spans, title_spans
+from mcpproxy.wording.spans import Span
 from tests.captures.samples import header, lines
 from tests.mcpproxy.tui.in_process_reading import InProcessReading as Reading
 from tests.mcpproxy.tui.stage import CALL, END, captured, conversation, frame_record, lossy, record
@@ -124,7 +125,8 @@ class TestTraffic:
         killed, ended = record(tmp_path / "a.mcpcap", conversation()), captured(tmp_path)
         for path, words in ((killed, "  ✝ killed  16 frames"), (ended, "  ○ exited 0  16 frames")):
             with understood(path) as reading:
-                assert "".join(span.text for span in title_spans(reading, place)) == words
+                spans = title_spans(reading, place)
+                assert "".join(span.text for span in spans if isinstance(span, Span)) == words
                 sides = "".join(span.text for span in peer_spans(reading, None, 60))
                 assert sides == "  Cursor 2.1 → library 0.6 · 2025-06-18"
 

@@ -344,7 +344,7 @@ class TestTraffic:
         async def act(stage: Stage) -> None:
             await stage.see("● following", "waiting")
             more(500)
-            await stage.see(" 500 ", "5.0ms")
+            await stage.see("found 500", "5.0ms")
             await stage.press("up")
             more(501)
             await stage.until(lambda: stage.traffic.reading.interpreted_count == count)

@@ -45,7 +45,7 @@ async def enter(stage: Stage) -> None:
     """Open the screen from the list, and wait until it shows the tables to query."""
     await stage.listed()
     await stage.press("Q")
-    await stage.see("› sql", "each row is", "latency")
+    await stage.see("› sql", "each row is", "latency_histogram")
 
 
 async def it_shows_what_there_is_to_ask_and_takes_an_example(stage: Stage) -> None:

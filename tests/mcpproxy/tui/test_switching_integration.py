@@ -44,7 +44,7 @@ async def leads_to_each_other(stage: Stage, key: str) -> None:
             stage.app.screen.set_focus(stage.app.screen.query_one(Table))
         await stage.resize((200, 30))
         await stage.until(lambda: f"{at[0]} {KEYS[at[0]]}" in stage.text().splitlines()[-1])
-        assert f"{key} {KEYS[key]}" not in stage.text().splitlines()[-1]
+        assert f"▸{key} {KEYS[key]}" in stage.text().splitlines()[-1]
         await stage.press(other)
         await stage.until(lambda: of(stage) == MODULES[at[0]])
         assert len(stage.app.screen_stack) == depth

@@ -1,0 +1,1 @@
+"""Colours: what the terminal can show, the themes, and the rules with which users colour rows."""

@@ -1,0 +1,164 @@
+"""Call selections: the calls that a filter selects, for figures that are limited to them.
+
+A call is selected if the row of its request or of its response is. The rows come from a `Scan`, which finds more of
+them while the capture grows, and selects or drops rows again when an outcome or a finding becomes known late. A thread
+calls `step`; nothing is opened or read before that.
+"""
+
+import time
+from array import array
+from collections.abc import Iterable
+from typing import Final
+
+from analysis.filter import Filter
+from mcpproxy.marks import MarkError, Marks
+from mcpproxy.tui.data.columns import NONE
+from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.data.scan import Scan
+from mcpproxy.tui.data.sorted_rows import insert_row
+
+APPLY_INTERVAL_S: Final = 0.1
+"""The seconds between two looks at the rows of a scan that is still searching."""
+MAX_SINGLE_CHANGES: Final = 1000
+"""How many calls at most are inserted into the list, or removed from it, one by one."""
+
+
+class CallSelection:
+    """The calls of a capture that a filter selects. One thread calls `step`; others read the rest."""
+
+    def __init__(self, reading: Reading, row_filter: Filter) -> None:
+        """Start without a selection.
+
+        Args:
+            reading: the capture.
+            row_filter: the filter.
+        """
+        self.row_filter = row_filter
+        self.calls = array("I")
+        """The selected calls, ascending. Calls are only appended; for other changes the list is replaced as a whole."""
+        self.joined = array("I")
+        """The selected calls in the order in which they were selected, since the generation began."""
+        self.generation = 0
+        """How often calls have left the selection, so that figures must be counted again."""
+        self.is_searching = True
+        """Whether there may be more calls already."""
+        self._reading = reading
+        self._scan: Scan | None = None
+        self._known_rows = array("I")
+        """The rows that were selected at the last look."""
+        self._row_counts = bytearray()
+        """By call: how many of its rows are selected."""
+        self._looked_s = 0.0
+
+    def __len__(self) -> int:
+        return len(self.calls)
+
+    def __contains__(self, number: object) -> bool:
+        return isinstance(number, int) and number < len(self._row_counts) and self._row_counts[number] > 0
+
+    def step(self) -> bool:
+        """Work for a few milliseconds; returns False if there is nothing to do yet.
+
+        Raises:
+            CaptureError, OSError: the capture cannot be read.
+        """
+        if self._scan is None:
+            self._scan = Scan(self._reading, self.row_filter, self._load_marks())
+        is_busy = self._scan.step()
+        if not is_busy or time.monotonic() - self._looked_s >= APPLY_INTERVAL_S:
+            is_busy = self._look(self._scan.rows) or is_busy
+            self._looked_s = time.monotonic()
+        self.is_searching = is_busy or self._scan.is_waiting
+        return is_busy
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._scan is not None:
+            self._scan.close()
+
+    def _load_marks(self) -> dict[int, str]:
+        if "has:mark" not in self.row_filter.keys:
+            return {}
+        id_ = self._reading.index.header.members.get("capture")
+        marks = Marks(self._reading.path, id_ if isinstance(id_, str) else "")
+        try:
+            marks.load()
+        except MarkError:
+            return {}  # the traffic has said so
+        return marks.notes
+
+    def _look(self, current_rows: "array[int]") -> bool:
+        """Select and drop calls by the rows that have changed since the last look; returns whether any have."""
+        rows, known_rows = current_rows[:], self._known_rows
+        if rows == known_rows:
+            return False
+        self._known_rows = rows
+        left_rows, joined_rows = row_changes(known_rows, rows)
+        counts = self._row_counts
+        counts.extend(bytes(max(0, len(self._reading.calls) - len(counts))))
+        joined = set[int]()
+        for row in joined_rows:
+            for number in self._calls_of(row):
+                if not counts[number]:
+                    joined.add(number)
+                counts[number] += 1
+        left = set[int]()
+        for row in left_rows:
+            for number in self._calls_of(row):
+                counts[number] -= counts[number] > 0
+                if not counts[number]:
+                    left.add(number)
+        self._change(sorted(joined - left), left - joined)
+        return True
+
+    def _calls_of(self, row: int) -> set[int]:
+        """Returns the calls whose request or response is in a row."""
+        calls = self._reading.calls
+        numbers = {message.call for message in self._reading.columns.unusual_messages(row)}
+        numbers.add(self._reading.columns.call_of[row])
+        return {number for number in numbers - {NONE} if row in (calls.request[number], calls.response[number])}
+
+    def _change(self, joined: list[int], left: set[int]) -> None:
+        """Add calls to the selection, and remove others."""
+        if left:
+            self.calls = _without(self.calls, left)
+        if joined and self.calls and joined[0] < self.calls[-1]:
+            self.calls = _with(self.calls, joined)
+        else:
+            self.calls.extend(joined)
+        if left:
+            self.joined = self.calls[:]
+            self.generation += 1
+        else:
+            self.joined.extend(joined)
+
+
+def row_changes(before: "array[int]", after: "array[int]") -> tuple[Iterable[int], Iterable[int]]:
+    """Returns which rows have left an ascending list, and which have joined it.
+
+    Most changes are near the end of a list, so only what follows the first difference is compared row by row.
+    """
+    low, high = 0, min(len(before), len(after))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if before[low:middle] == after[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    if low == len(before):
+        return (), after[low:]
+    old_rows, new_rows = set(before[low:]), set(after[low:])
+    return old_rows - new_rows, sorted(new_rows - old_rows)
+
+
+def _with(calls: "array[int]", joined: list[int]) -> "array[int]":
+    if len(joined) > MAX_SINGLE_CHANGES:
+        return array("I", sorted({*calls, *joined}))
+    changed = calls[:]
+    for number in joined:
+        insert_row(changed, number)
+    return changed
+
+
+def _without(calls: "array[int]", left: set[int]) -> "array[int]":
+    return array("I", (number for number in calls if number not in left))

@@ -1,0 +1,72 @@
+"""The pace of news: how often the screens hear that the open capture has grown or has been checked further.
+
+Each time, the screen draws all rows anew if the end is followed, so this determines what following costs. A few pieces
+of news that come after a pause, such as a single new row and then its meaning, are passed on at once.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+MAX_NEWS_PER_SECOND: Final = 5.0
+"""How often news is passed on if more comes all the time."""
+MAX_UNDELAYED_NEWS: Final = 3
+"""How many times news is passed on at once after a pause."""
+
+
+class NewsPace:
+    """Passes news on at most `MAX_NEWS_PER_SECOND` times a second, except the first after a pause."""
+
+    def __init__(self) -> None:
+        """Start without news. Call it in the thread of the running event loop."""
+        self._loop = asyncio.get_running_loop()
+        self._waiting: dict[Callable[[], None], None] = {}
+        """The kinds of news that wait, in order of arrival."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._allowance, self._counted_s = float(MAX_UNDELAYED_NEWS), self._loop.time()
+        """How many times news could be passed on at once, and at what time of the loop that was so."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there is news that has not been passed on yet."""
+        return bool(self._waiting)
+
+    def announce(self, pass_on: Callable[[], None]) -> None:
+        """Pass news on now or a little later; any thread may call this.
+
+        Args:
+            pass_on: called in the loop. News for which the same function waits already is passed on with it.
+        """
+        with suppress(RuntimeError):  # the loop is closed, as the app has ended
+            self._loop.call_soon_threadsafe(self._on_news, pass_on)
+
+    def close(self) -> None:
+        """Drop the news that waits."""
+        self._waiting.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _on_news(self, pass_on: Callable[[], None]) -> None:
+        self._waiting[pass_on] = None
+        if self._timer is not None:
+            return
+        now_s = self._loop.time()
+        self._allowance += (now_s - self._counted_s) * MAX_NEWS_PER_SECOND
+        self._allowance, self._counted_s = min(self._allowance, float(MAX_UNDELAYED_NEWS)), now_s
+        if self._allowance >= 1:
+            self._pass_on_waiting()
+        else:
+            self._timer = self._loop.call_later((1 - self._allowance) / MAX_NEWS_PER_SECOND, self._pass_on_later)
+
+    def _pass_on_later(self) -> None:
+        self._timer = None
+        self._allowance, self._counted_s = 1.0, self._loop.time()
+        self._pass_on_waiting()
+
+    def _pass_on_waiting(self) -> None:
+        self._allowance -= 1
+        waiting, self._waiting = self._waiting, {}
+        for pass_on in waiting:
+            pass_on()

@@ -1,0 +1,118 @@
+"""Latency rows: the figures of each kind of request, in columns as wide as their texts; shapes get what is left."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.data.latencies import KindFigures
+from mcpproxy.tui.rows.fitted_columns import fitted_columns
+from mcpproxy.tui.rows.latency_lines import ABANDONED_COLUMN, abandoned_cell
+from mcpproxy.tui.widgets.table import Column, MemoryRows, TableLine
+from mcpproxy.wording.blocks import distribution_text
+from mcpproxy.wording.spans import Span
+from mcpproxy.wording.units import brief_duration
+
+MIN_SHAPE_CELLS: Final = 10
+"""The width that shapes get before names get all they need, in cells."""
+MAX_CELLS_PER_OCTAVE: Final = 8
+"""The maximum width of the block for an octave, in cells."""
+MIN_WIDE_CELLS: Final = 100
+"""The minimum width of the table at which no heading is shortened, in cells."""
+MAX_NAME_CHARS: Final = 200
+"""The maximum length of a method with its name, in characters."""
+UNANSWERED_COLUMN: Final = Column("unanswered", "unanswered", 10, is_right_aligned=True)
+"""How many calls got no response. It has no place if all did."""
+COLUMNS: Final = (
+    Column("call", "method / name", 20, stretch=True),
+    Column("asked", "n", 7, is_right_aligned=True),
+    Column("errors", "err", 5, is_right_aligned=True, drop=1),
+    UNANSWERED_COLUMN,
+    ABANDONED_COLUMN,
+    Column("p50", "p50", 6, is_right_aligned=True, drop=2),
+    Column("p90", "p90", 6, is_right_aligned=True, drop=6),
+    Column("p95", "p95", 6, is_right_aligned=True),
+    Column("p99", "p99", 6, is_right_aligned=True, drop=4),
+    Column("most", "max", 6, is_right_aligned=True, drop=3),
+    Column("shape", "shape", MIN_SHAPE_CELLS, drop=5),
+)
+SORT_COLUMNS: Final[Mapping[str, str]] = {
+    column.name: column.title for column in COLUMNS[1:-1] if column not in (ABANDONED_COLUMN, UNANSWERED_COLUMN)
+} | {"call": "name", "unanswered": "unanswered"}
+"""The orders of the rows, by the columns whose headings select them."""
+
+
+class LatencyRows(MemoryRows[KindFigures]):
+    """Kinds of requests as the rows of a table."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.axis: tuple[int, int] | None = None
+        """The octaves of the axis that all shapes share; None if each has its own."""
+        self._shape_cells, self._octave_cells = MIN_SHAPE_CELLS, 1
+        """The most blocks of a shape, and the width of each, in cells."""
+
+    def line(self, row: int) -> TableLine:
+        """The cells of a kind."""
+        figures = self.items[row]
+        blocks = distribution_text(figures.octaves, self._shape_cells, self.axis)
+        return TableLine(
+            {
+                "call": (Span(sanitise(figures.kind.text, MAX_NAME_CHARS)),),
+                "asked": (Span(f"{figures.requests:,}"),),
+                "errors": (Span(f"{figures.errors:,}", "bad" if figures.errors else "dim"),),
+                "unanswered": (Span(f"{figures.unanswered:,}", "bad" if figures.unanswered else "dim"),),
+                "abandoned": abandoned_cell(figures.abandoned),
+                "p50": (Span(brief_duration(figures.p50_ns)),),
+                "p90": (Span(brief_duration(figures.p90_ns)),),
+                "p95": (Span(brief_duration(figures.p95_ns), "accent"),),
+                "p99": (Span(brief_duration(figures.p99_ns)),),
+                "most": (Span(brief_duration(figures.max_ns)),),
+                "shape": (Span("".join(block * self._octave_cells for block in blocks), "accent"),),
+            }
+        )
+
+    def fit_columns(self, width: int) -> list[Column]:
+        """Fit the columns to what the rows contain, and the shapes to what is left.
+
+        Args:
+            width: the width of the table, in cells.
+
+        Returns:
+            The columns.
+        """
+        octaves = max((_octave_count(figures, self.axis) for figures in self.items), default=1)
+        self._shape_cells, self._octave_cells = MIN_SHAPE_CELLS, 1
+        columns = fitted_columns(_present_columns(self.items, width), map(self.line, range(len(self.items))), width)
+        if not columns or columns[-1].name != "shape":
+            return columns
+        left_cells = max(0, width - sum(column.width for column in columns) - len(columns) + 1)
+        room = columns[-1].width + left_cells
+        self._shape_cells = max(1, min(octaves, room))
+        self._octave_cells = max(1, min(MAX_CELLS_PER_OCTAVE, room // octaves))
+        return [
+            *columns[:-1],
+            replace(columns[-1], width=max(columns[-1].width, self._shape_cells * self._octave_cells)),
+        ]
+
+
+def _octave_count(figures: KindFigures, axis: tuple[int, int] | None) -> int:
+    low, high = axis or (min(figures.octaves, default=0), max(figures.octaves, default=0))
+    return high - low + 1
+
+
+def _present_columns(items: Iterable[KindFigures], width: int) -> list[Column]:
+    """Returns the columns, without those in which all rows would be 0."""
+    has_unanswered = has_abandoned = False
+    for figures in items:
+        has_unanswered, has_abandoned = has_unanswered or figures.unanswered > 0, has_abandoned or figures.abandoned > 0
+    absent_columns = [
+        column
+        for column, is_present in ((UNANSWERED_COLUMN, has_unanswered), (ABANDONED_COLUMN, has_abandoned))
+        if not is_present
+    ]
+    return [
+        replace(column, title="unans") if column is UNANSWERED_COLUMN and width < MIN_WIDE_CELLS else column
+        for column in COLUMNS
+        if column not in absent_columns
+    ]

@@ -1,0 +1,73 @@
+"""Row comparison choice: the row that is marked in the traffic, to be compared with another one."""
+
+from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.details.detail import entry_name
+from mcpproxy.tui.details.row_comparison import previous_call_row
+from mcpproxy.tui.safe_text import notify
+from mcpproxy.tui.screens.row_actions import RowActions
+from mcpproxy.tui.screens.row_comparison import RowComparisonScreen
+from mcpproxy.tui.screens.titled_screen import TitledScreen
+
+
+class RowComparisonChoice:
+    """Chooses two rows for a screen that lists them, and opens their comparison."""
+
+    def __init__(self, screen: TitledScreen, reading: Reading, row_actions: RowActions) -> None:
+        """Start without a mark.
+
+        Args:
+            screen: the screen that lists the rows.
+            reading: its capture.
+            row_actions: its actions on the row at the cursor.
+        """
+        self.marked: int | None = None
+        """The marked row."""
+        self._screen, self._reading, self._row_actions = screen, reading, row_actions
+
+    @property
+    def marked_name(self) -> str:
+        """The name of the marked row, such as `frame 9`; empty if there is none."""
+        return "" if self.marked is None else entry_name(self._reading.index.entry(self.marked))
+
+    def choose(self, row: int | None) -> None:
+        """Mark a row or, if one is marked, compare the two; the one that came first is the old side.
+
+        If the marked row is chosen again, its call is compared with the one before of the same method and name.
+
+        Args:
+            row: the row, or None if there is none at the cursor.
+        """
+        if row is None:
+            notify(self._screen.app, "nothing is selected")
+        elif self._reading.index.entry(row).dir is None:
+            notify(self._screen.app, "only messages can be compared")
+        elif self.marked is None:
+            self.marked = row
+        elif row != self.marked:
+            self._compare(self.marked, row)
+        elif self._reading.call(row) is None:
+            notify(self._screen.app, "this row is no call: press = on the row to compare it with")
+        else:
+            self._row_actions.run_on_row(self._find_previous)
+
+    def _find_previous(self, row: int) -> None:
+        """Find the call before that of a row, and compare both; runs in the thread of the row actions."""
+        previous_row = previous_call_row(self._reading, row)
+        self._screen.call_later(self._compare_with_previous, previous_row, row)
+
+    def _compare_with_previous(self, previous_row: int | None, row: int) -> None:
+        if previous_row is None:
+            notify(self._screen.app, "no earlier call of this method and name: press = on the row to compare it with")
+        else:
+            self._compare(previous_row, row)
+
+    def _compare(self, *rows: int) -> None:
+        self.marked = None
+        old_row, new_row = sorted(rows)
+        self._screen.app.push_screen(RowComparisonScreen(self._reading, old_row, new_row))
+
+    def clear(self) -> bool:
+        """Remove the mark; returns False if there was none."""
+        was_marked = self.marked is not None
+        self.marked = None
+        return was_marked
