@@ -6,7 +6,7 @@ are part of the stream, as the recorder keeps them.
 """
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -84,8 +84,10 @@ class RawStream:
 
     def page_of_row(self, row: int) -> int:
         """Returns the page on which a row begins, or would begin if it belonged to the stream."""
-        piece = bisect_right(self._rows, row, 0, len(self._sizes)) - 1
-        return max(0, bisect_right(self._page_pieces, max(0, piece)) - 1)
+        piece = max(0, bisect_right(self._rows, row, 0, len(self._sizes)) - 1)
+        page = bisect_left(self._page_pieces, piece)
+        begins_there = page < self.page_count and (self._page_pieces[page], self._page_offsets[page]) == (piece, 0)
+        return page if begins_there else max(0, page - 1)
 
     def step(self) -> bool:
         """Look at some more rows; returns False if there is nothing to do yet."""
