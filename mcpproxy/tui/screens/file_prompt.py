@@ -54,7 +54,9 @@ class FilePrompt(ModalScreen[NewFile | None]):
     FilePrompt Vertical { height: auto; background: $panel; border-top: solid $accent; }
     FilePrompt SafeText { height: auto; max-height: 3; padding: 0 1; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+t", "other", "other rows", show=False, priority=True)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+t", "other", "other rows", show=False, priority=True, id="other-rows")
+    ]
 
     def __init__(self, offers: Sequence[FileOffer], formats: Mapping[str, str] | None = None) -> None:
         """Prepare the prompt.
