@@ -176,13 +176,14 @@ class TuiApp(Host):
 
     def on_open_requested(self, event: OpenRequested) -> None:
         """Show the traffic of a capture."""
-        self.open(event.path, is_at_longest_wait=event.is_at_longest_wait)
+        self.open(event.path, is_at_longest_wait=event.is_at_longest_wait, filter_text=event.filter_text)
 
-    def open(self, path: Path, *, is_at_longest_wait: bool = False) -> None:
-        """Show the traffic of a capture; at the call that has waited longest, if that is wanted."""
+    def open(self, path: Path, *, is_at_longest_wait: bool = False, filter_text: str | None = None) -> None:
+        """Show the traffic of a capture; at the call that has waited longest, or filtered, if that is wanted."""
         capture = self.open_capture(path)
         if capture is not None:
-            self.push_screen(TrafficScreen(replace(capture, is_at_longest_wait=is_at_longest_wait)))
+            wanted = replace(capture, is_at_longest_wait=is_at_longest_wait, filter_text=filter_text)
+            self.push_screen(TrafficScreen(wanted))
 
     def open_capture(self, path: Path) -> OpenCapture | None:
         """Start reading a capture; returns None, and notifies the user, if it cannot be read."""

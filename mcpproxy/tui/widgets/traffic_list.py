@@ -346,16 +346,16 @@ class TrafficList(Vertical):
         """Sort by the next column."""
         current_order = self._sorting[2] if self._sorting is not None else self.order
         column = ORDERS[(ORDERS.index(current_order.column) + 1) % len(ORDERS)]
-        self._sort_by(RowOrder(column, column != ORDERS[0]))
+        self.sort_by(RowOrder(column, column != ORDERS[0]))
 
     @on(Table.HeadClicked)
     def _sort_by_head(self, event: Table.HeadClicked) -> None:
         """Sort by a column, in reverse order if the rows are sorted by it already."""
         if event.column in ORDERS:
             is_same_column = event.column == self.order.column
-            self._sort_by(RowOrder(event.column, not self.order.is_descending if is_same_column else True))
+            self.sort_by(RowOrder(event.column, not self.order.is_descending if is_same_column else True))
 
-    def _sort_by(self, order: RowOrder) -> None:
+    def sort_by(self, order: RowOrder) -> None:
         """Sort the current rows."""
         self._end_sorting()
         if order == CAPTURE_ORDER:
