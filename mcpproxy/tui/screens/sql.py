@@ -50,6 +50,7 @@ class SqlScreen(TitledScreen):
     DEFAULT_CSS = """
     SqlScreen {
         & #messages { height: auto; max-height: 12; padding: 0 1; display: none; }
+        &.-low #messages { max-height: 4; }
         & #schema { width: 36; display: none; border-right: solid $line; }
         & #answer { height: 1fr; }
         & #row { height: 60%; display: none; padding: 0 1; border-top: solid $line; }
