@@ -13,7 +13,7 @@ from analysis.filter import KEYS
 from mcpproxy.tui.host import Host
 from mcpproxy.tui.rows.help_page import HelpSection, page_lines
 from mcpproxy.tui.safe_text import SafeText
-from mcpproxy.tui.screen_entries import entries
+from mcpproxy.tui.screen_entries import places
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.word_box import WordBox
 from mcpproxy.wording.spans import Span
@@ -41,6 +41,7 @@ ROWS: Final = (
     HelpRow("=", "mark; on another: compare", "compare"),
     HelpRow("= =", "compare with the one before"),
     HelpRow("w", "the call that waits longest"),
+    HelpRow("S", "find a text in all sessions", "search"),
     HelpRow("e", "export the capture, or a report"),
     HelpRow("d", "delete, after confirmation", "delete"),
     HelpRow("traffic"),
@@ -50,6 +51,7 @@ ROWS: Final = (
     HelpRow("s", "sort: latency, size, status"),
     HelpRow("p", "to the answer, and back", "pair"),
     HelpRow("/", "filter by an expression"),
+    HelpRow("ctrl+s", "in the filter: save it; @name", "save-filter"),
     HelpRow("+ -", "only like this row, or unlike", "include exclude"),
     HelpRow("n N", "next, previous match or error", "next previous"),
     HelpRow("=", "mark; on another row: compare"),
@@ -63,6 +65,7 @@ ROWS: Final = (
     HelpRow("m M '", "mark, note, next mark", "mark note next-mark"),
     HelpRow("c", "copy as JSON, text, command"),
     HelpRow("e", "export the rows, or marked ones", "export"),
+    HelpRow("ctrl+t", "in its prompt: the other rows", "other-rows"),
     HelpRow("R", "follow a stream raw"),
     HelpRow("→ ←", "unfold, fold a login", "unfold-login fold-login"),
     HelpRow("Esc", "undo mark, order, filter"),
@@ -225,7 +228,7 @@ def help_sections(word: str, keymap: Mapping[str, str]) -> list[HelpSection]:
     filter_rows = [(key.example, key.meaning) for key in KEYS.values()]
     filter_section = HelpSection(FILTER_HEADING, [*_OPERATOR_ROWS, *filter_rows], MAX_EXAMPLE_CELLS)
     place_rows = [
-        *((keymap.get(entry.word, entry.key), entry.help or entry.word) for entry in entries()),
+        *((keymap.get(entry.word, entry.key), entry.help or entry.word) for entry in places()),
         *((current_keys(row, keymap), row.text) for row in PLACE_ROWS),
     ]
     user_rows = [(keys, name) for name, keys in keymap.items()]
@@ -267,8 +270,7 @@ class HelpScreen(ModalScreen[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "find", "find", id="filter"),
-        Binding("escape", "back", "back", id="back"),
-        Binding("q,question_mark", "app.pop_screen", "close", show=False),
+        Binding("escape,q,question_mark", "back", "back", id="back"),
     ]
 
     def __init__(self, word: str) -> None:

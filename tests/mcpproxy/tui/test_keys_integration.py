@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from analysis.filter import KEYS
-from mcpproxy.tui.screen_entries import entries
+from mcpproxy.tui.screen_entries import places
 from mcpproxy.tui.screens.help import HelpScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.sql import SqlScreen
@@ -41,19 +41,19 @@ async def each_screen_shows_its_keys_whole_and_help_begins_with_them(
     stage: Stage, widths: Sequence[int] = (80, 6)
 ) -> None:
     await stage.listed()
-    others = ((entry.key, entry.word) for entry in entries() if entry.word != "sql")
+    others = ((entry.key, entry.word) for entry in places() if entry.word != "sql")
     for key, word in (("", "sessions"), ("enter", "traffic"), *others):
         await stage.press(*([key] if key else ()))
         await stage.pilot.resize_terminal(200, 24)
         await stage.until(lambda: not key or "esc back" in foot(stage), f"esc back after {key}")  # noqa: B023
         await stage.settled()
-        whole, places = foot(stage), stage.text().splitlines()[-1]
+        whole, place_row = foot(stage), stage.text().splitlines()[-1]
         assert "? help q quit" in whole, key
         # Each place is always in the same cells; a sign marks the one that is shown.
-        assert places.replace("▸", " ") == (
-            " H sessions  L latency  T timeline  O tools  F findings  E stderr  C peers  Q sql  R stream"
+        assert place_row.replace("▸", " ") == (
+            " H sessions  L latency  T timeline  O tools  F findings  E stderr  C peers  Q sql"
         )
-        assert re.findall(r"▸\S (\w+)", places) == ([word] if word != "traffic" else []), key
+        assert re.findall(r"▸\S (\w+)", place_row) == ([word] if word != "traffic" else []), key
         for width in (*widths, 200):
             await stage.pilot.resize_terminal(width, 24)
             told = f"some of {whole!r} in {width} after {key}"
@@ -77,8 +77,8 @@ async def a_key_shows_the_places_until_the_next_key(stage: Stage) -> None:
     whole = foot(stage)
     await stage.press("full_stop")
     await stage.until(lambda: has_places(stage))
-    places = " ".join(stage.text().splitlines()[-1].split())
-    assert places == "H sessions L latency T timeline O tools F findings E stderr C peers Q sql"
+    place_row = " ".join(stage.text().splitlines()[-1].split())
+    assert place_row == "H sessions L latency T timeline O tools F findings E stderr C peers Q sql"
     before = stage.text().splitlines()[:-1]
     await stage.press("full_stop")
     await stage.until(lambda: stage.text().splitlines() == [*before, whole])
@@ -112,7 +112,7 @@ async def a_place_is_dimmed_where_no_key_leads_to_it(stage: Stage) -> None:
     await stage.press("tab")
     await stage.until(lambda: any(place.is_here for place in foot_widget.places))
     assert {place.description: place.is_disabled for place in foot_widget.places} == {
-        "sessions": False, **{entry.word: entry.word != "sql" for entry in entries()},
+        "sessions": False, **{entry.word: entry.word != "sql" for entry in places()},
     }  # fmt: skip
     # A click on a dimmed place, or on this one, does nothing; on another, it leads there.
     for word in ("latency", "sql", "sessions"):
@@ -203,7 +203,7 @@ def test_keys_are_those_of_the_user_and_help_is_to_be_read_to_the_end(tmp_path: 
         # The action that had the key before has none on that screen, and shows none.
         assert "Q quit" in stage.text()
         assert "Q sql" not in stage.text()
-        assert stage.text().rstrip().endswith("C peers  sql  R stream")
+        assert stage.text().rstrip().endswith("C peers  sql")
         await stage.open()
         await stage.press("down", "p")
         assert stage.traffic.entry == 2
@@ -215,7 +215,7 @@ def test_keys_are_those_of_the_user_and_help_is_to_be_read_to_the_end(tmp_path: 
         await stage.until(lambda: "◆" not in stage.text())
         await stage.press("question_mark")
         assert isinstance(stage.app.screen, HelpScreen)
-        await stage.see("  P              to the answer", "your keys, from keys.toml", "ctrl+n,*")
+        await stage.see("to the answer, and back", "your keys, from keys.toml", "ctrl+n,*")
         await stage.press("/", *"quit")
         await stage.see("  Q  quit; sessions go on")
         await stage.press("escape")
