@@ -104,6 +104,8 @@ class TuiApp(Host):
     CSS = PALETTE_CSS + TOAST_CSS
     TITLE = "mcpproxy"
     ENABLE_COMMAND_PALETTE = True
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (16, "-high")]  # noqa: RUF012 - Textual declares it for instances
+    """Classes of screens by the number of lines: where there are few, the parts below a list are smaller."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "interrupt", "quit", show=False, priority=True, id="interrupt"),
         Binding("ctrl+z", "suspend_process", "suspend", show=False),
@@ -380,6 +382,12 @@ class TuiApp(Host):
         """Show every key."""
         if not isinstance(self.screen, HelpScreen):
             self.push_screen(HelpScreen(word_of(self.screen)))
+
+    def clear_notifications(self) -> None:
+        """Remove all notifications, and what holds them, which Textual leaves behind and which takes a line each."""
+        super().clear_notifications()
+        if self.screen_stack:
+            self.screen.query("ToastHolder").remove()
 
     def push_screen(self, *arguments: Any, **options: Any) -> Any:
         """Show a screen, and clear all notifications first: they would cover a prompt for choices."""
