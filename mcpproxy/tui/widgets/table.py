@@ -19,6 +19,7 @@ from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollTo
 from textual.strip import Strip
 
+from mcpproxy.tui.colours.painting import painted_styles
 from mcpproxy.tui.layout_state import saved_columns
 from mcpproxy.tui.safe_text import STYLES, cursor_styles, marked_strip, role_styles, segments, strip
 from mcpproxy.tui.widgets.columns import (
@@ -468,7 +469,11 @@ class Table(ScrollView, can_focus=True):
         line = self._lines[y] = self._line(row)
         if line is None:
             return strip(segments((), width, self._plain_styles), width)
-        line_strip = self._line_strip(line, width, self._cursor_styles if row == self.cursor else self._plain_styles)
+        is_cursor = row == self.cursor
+        styles = self._cursor_styles if is_cursor else self._plain_styles
+        if line.look is not None:
+            styles = painted_styles(self, styles, line.look, is_cursor=is_cursor)
+        line_strip = self._line_strip(line, width, styles)
         if self._marked_pattern is None:
             return line_strip
         text, style = line_strip.text, self.get_component_rich_style("table--found", partial=True)
