@@ -127,8 +127,10 @@ class Screen:
         """What was received and is not on the terminal yet: drawing it takes a microsecond per byte."""
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         place = {"HOME": home, "XDG_CACHE_HOME": home, "PYTHONPATH": str(ROOT)}
-        size = {"TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": str(rows)}
-        environment = {**os.environ, **place, **size}
+        environment = {
+            **os.environ, **place, "TERM": "xterm-256color", "COLORTERM": "truecolor", "COLUMNS": str(columns),
+            "LINES": str(rows),
+        }  # fmt: skip
         command = [sys.executable, "-m", "mcpproxy", "tui", str(path)]
         self.process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
 
