@@ -73,7 +73,10 @@ def test_threads_may_announce_until_the_loop_is_closed() -> None:
 
     async def announce() -> None:
         paces.append(NewsPace())
-        await asyncio.to_thread(paces[0].announce, passed.set)
+        thread = threading.Thread(target=paces[0].announce, args=(passed.set,))
+        thread.start()
+        thread.join()
+        await asyncio.sleep(0)
         paces[0].close()
 
     asyncio.run(announce())
