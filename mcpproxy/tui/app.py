@@ -139,6 +139,8 @@ class TuiApp(Host):
         self._drawn_cells = DrawnCells()
         self._suspension = Suspension(self)
         self._opened: tuple[Reading, StepThread] | None = None
+        self._announced_rows = 0
+        """The number of rows of the open capture when its growth was announced last."""
         self._return_to: tuple[Path, Callable[[OpenCapture], Screen[None]]] | None = None
         """The capture and screen to return to from another capture."""
         self.return_crumbs = ()
@@ -300,7 +302,9 @@ class TuiApp(Host):
 
     def announce_growth(self) -> None:
         """Tell the current screen, soon, that the open capture has grown, or that its ages have; for any thread."""
-        self.news_pace.announce(self._post_growth)
+        count = 0 if self._opened is None else len(self._opened[0].index)
+        has_new_rows, self._announced_rows = count != self._announced_rows, count
+        self.news_pace.announce(self._post_growth, is_urgent=has_new_rows)
 
     def _post_growth(self) -> None:
         for screen in self.screen_stack[-1:]:
