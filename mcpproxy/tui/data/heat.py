@@ -21,6 +21,8 @@ MAX_KINDS: Final = 100
 """How many kinds get a row each: the most frequent ones."""
 PAUSE_FACTOR: Final = 4
 """The pause before the next map of a growing capture, as a multiple of the time that the last map took."""
+EXTREME_SHARE: Final = 0.02
+"""Which share of the shortest, and of the longest durations are left out of the usual ones."""
 RUNNING: Final = -1
 """In place of a duration: a call that has not ended."""
 BAD: Final = -2
@@ -70,6 +72,9 @@ class HeatMap:
         """The slowest calls, in the order in which they began; known at the end."""
         self.kinds: list[int] = []
         """The kinds that get a row, the most frequent first; known at the end."""
+        self.usual_ns: tuple[int, int] | None = None
+        """The shortest and longest duration of the cells, without the most extreme ones; None without durations; known
+        at the end."""
         self._slowest: list[tuple[int, int]] = []
         self._numbers = numbers
         """The calls that began in the stretch."""
@@ -108,6 +113,10 @@ class HeatMap:
             return True
         self.outliers = sorted(-number for _, number in self._slowest)
         self.kinds = sorted(self.rows, key=lambda call: (-self.rows[call].count, call))[:MAX_KINDS]
+        durations = sorted(ns for kind in self.kinds for ns in self.rows[kind].worst_ns if ns >= 0)
+        if durations:
+            extremes_count = int(len(durations) * EXTREME_SHARE)
+            self.usual_ns = durations[extremes_count], durations[-1 - extremes_count]
         self.took_s = time.monotonic() - self._began
         return False
 
