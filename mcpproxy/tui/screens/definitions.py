@@ -298,4 +298,4 @@ class ToolsScreen(CaptureScreen):
         return was_open
 
 
-ENTRY: Final = ScreenEntry("O", "tools", ToolsScreen, help="tools: definitions, sizes, tokens, calls, errors, changes")
+ENTRY: Final = ScreenEntry("O", "tools", ToolsScreen, help="tools: definitions, sizes, changes")

@@ -454,6 +454,4 @@ def columns(width: int, head: str, name_cells: int) -> tuple[Column, ...]:
     )
 
 
-ENTRY: Final = ScreenEntry(
-    "T", "timeline", TimelineScreen, help="all servers of the same client on one clock: start-up, exchanges"
-)
+ENTRY: Final = ScreenEntry("T", "timeline", TimelineScreen, help="timeline: all servers on one clock")
