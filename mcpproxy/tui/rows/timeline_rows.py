@@ -14,7 +14,7 @@ from mcpproxy.wording.cells import cells
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Span
 from mcpproxy.wording.statuses import outcome_status, waiting_status
-from mcpproxy.wording.units import brief_duration
+from mcpproxy.wording.units import brief_duration, short_count
 
 MAX_BARS: Final = 200
 """The maximum number of exchanges of a server that get a row each; more are drawn as density."""
@@ -116,12 +116,13 @@ class TimelineRows(MemoryRows[tuple[Timeline, int]]):
         if row is None:
             return TableLine()
         name = Span(self._fitted(f" {_name(timeline.reading.kinds.all[kind])}"))
+        errors = Span(f"{ERROR_SIGN} {short_count(row.bad_count)}  " if row.bad_count else "", "bad")
         longest = Span(f"≤ {brief_duration(row.max_ns)}" if row.max_ns else "", "dim")
         return TableLine(
             {
                 "what": (Span(f"  {row.count:,}×", "dim"), name),
-                "chart": heat_cells(row.worst_ns, self.limits),
-                "lasted": (longest,),
+                "chart": heat_cells(row, self.limits),
+                "lasted": (errors, longest),
             }
         )
 

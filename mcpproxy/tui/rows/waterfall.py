@@ -91,17 +91,21 @@ def server_cells(counts: Sequence[int], startup: Startup, window: Window, last_n
     return spans_of(line_cells)
 
 
-def heat_cells(worst_ns: Sequence[int], limits: Limits) -> list[Span]:
+def heat_cells(row: heat.HeatRow, limits: Limits) -> list[Span]:
     """The cells of a kind of request in a heat map, with the limits of its scale."""
-    return spans_of(_SIGNS[ns] if ns < 0 else class_of(ns, limits) for ns in worst_ns)
+    line_cells = [_SIGNS[ns] if ns < 0 else class_of(ns, limits) for ns in row.worst_ns]
+    for cell in row.tinged_cells:
+        line_cells[cell] = (line_cells[cell][0], "bad")
+    return spans_of(line_cells)
 
 
 def heat_legend(limits: Limits) -> Sequence[tuple[str, str, str]]:
     """The signs of a heat map, as in `LEGEND`."""
     return (
         *((sign, text, text) for sign, text in limit_texts(limits)),
-        *LEGEND[-2:],
-        (WAITING_SIGN, "waiting", "waiting"),
+        (ERROR_SIGN, "10% errors or more", "≥10% errors"),
+        LEGEND[-1],
+        (WAITING_SIGN, "waiting", ""),
         ("+", "zoom in", ""),
     )
 
