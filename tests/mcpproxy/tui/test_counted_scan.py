@@ -13,7 +13,7 @@ def counted(path: Path, *expressions: str) -> list[CountedScan]:
     """Scans of a capture, which run while it is read and checked."""
     reading = Reading(path, with_rules=True)
     scans = [CountedScan(reading, parse(expression), {}) for expression in expressions]
-    while reading.step() or any([scan.step() for scan in scans]) or not reading.findings.has_ended:
+    while any([reading.step(), *map(CountedScan.step, scans)]) or not reading.findings.has_ended:
         for scan in scans:
             scan._next_count_s = 0.0
     for scan in scans:
