@@ -418,6 +418,11 @@ SCENES: Final[dict[str, Scene]] = {
     "findings": Scene(corpus("demo"), then("F", see="framing/")),
     "latency": Scene(lambda folder: [filesystem(folder, 200)], then("L", see="p95")),
     "timeline": Scene(siblings, then("T", see="search"), picture=("timeline", 110, 18)),
+    "latency-limited": Scene(
+        lambda folder: [filesystem(folder, 200)],
+        then("/", *"name:search latency>100ms", "enter", "L", see="limited to name:search"),
+    ),
+    "timeline-map": Scene(lambda folder: [filesystem(folder, 1200)], then("T", "0", see="≤")),
     "tools": Scene(busy, then("O", see="move_file")),
     "peers": Scene(corpus("demo"), then("C", see="instructions")),
     "stderr": Scene(busy, then("E", see="is stale")),
