@@ -57,6 +57,8 @@ COUNT_INTERVAL_S: Final = 0.3
 """How long a session must be selected before its findings are counted, so that passing over it costs nothing."""
 MAX_COUNTABLE_FRAMES: Final = 20_000
 """The maximum number of frames of a capture whose findings are counted although it is not selected."""
+MAX_REASON_CHARS: Final = 200
+"""The maximum length of the reason why a capture cannot be read, in characters."""
 MAX_MEASURED_ROWS: Final = 100
 """The number of sessions to whose texts the columns are fitted."""
 _UNKNOWN: Final = (Span("…", "dim"),)
@@ -100,7 +102,8 @@ class SessionRows(MemoryRows[ListedCapture]):
         }
         if not capture.is_readable:
             name = "" if capture.server else f"{sanitise(capture.path.name)} "
-            return TableLine({**cells, "client": (Span(f"{name}cannot be read", "bad"),)}, wide_column="client")
+            text = f"{name}cannot be read: {sanitise(capture.unreadable_reason, MAX_REASON_CHARS)}"
+            return TableLine({**cells, "client": (Span(text, "bad"),)}, wide_column="client")
         if summary is None:
             return TableLine(cells)
         return TableLine({**cells, **self._summary_cells(capture, summary)})

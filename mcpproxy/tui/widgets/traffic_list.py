@@ -11,11 +11,13 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
 
+from mcpproxy.tui.colours.row_looks import RowLooks
 from mcpproxy.tui.data.login_folds import LoginFolds
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.sorting import RowSorter
 from mcpproxy.tui.data.step_thread import StepThread
 from mcpproxy.tui.data.waiting_first_rows import WaitingFirstRows
+from mcpproxy.tui.host import Host
 from mcpproxy.tui.messages import CaptureUnreadable, RowsRead, Sorted
 from mcpproxy.tui.rows.traffic_columns import (
     CAPTURE_ORDER,
@@ -58,6 +60,8 @@ class TrafficList(Vertical):
         Binding("left,h", "fold(False)", "fold", show=False, id="fold-login"),
     ]
 
+    app: Host
+
     class Reordered(Message):
         """The rows are in another order, or are being sorted."""
 
@@ -96,6 +100,7 @@ class TrafficList(Vertical):
 
     def on_mount(self) -> None:
         """Show the rows that have been read so far."""
+        self.rows.looks = RowLooks(self.reading, self.app.colour_rules.rules)
         self._set_columns()
         self.table.show(self.rows)
 
