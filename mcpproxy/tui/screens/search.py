@@ -24,11 +24,12 @@ from mcpproxy.wording.spans import Span
 COLUMNS: Final = (
     Column("mark", "", 1),
     Column("matches", "matches", 8, is_right_aligned=True),
-    Column("server", "server", 11, stretch=2),
-    Column("client", "client", 10, stretch=2, drop=3),
+    Column("server", "server", 14),
     Column("age", "age", 7, is_right_aligned=True),
+    Column("excerpt", "first match", 24, stretch=1),
+    Column("client", "client", 18, drop=1),
     Column("frames", "frames", 7, is_right_aligned=True, drop=2),
-    Column("capture", "capture", 30, drop=1),
+    Column("capture", "capture", 40, drop=3),
 )
 RENEWAL_INTERVAL_S: Final = 1.0
 """How often the ages are updated."""
@@ -53,11 +54,10 @@ class SearchRows(MemoryRows[SearchResult]):
         result = self.items[row]
         line = self._session_line(result.capture)
         if result.problem:
-            cells = {**line.cells, "matches": (Span("–", "dim"),), "client": (Span(result.problem, "bad"),)}
-            return TableLine(cells, wide_column="client")
-        return TableLine(
-            {**line.cells, "matches": (Span(f"{result.found_count:,}", "accent"),)}, wide_column=line.wide_column
-        )
+            cells = {**line.cells, "matches": (Span("–", "dim"),), "excerpt": (Span(result.problem, "bad"),)}
+            return TableLine(cells, wide_column="excerpt")
+        found = {"matches": (Span(f"{result.found_count:,}", "accent"),), "excerpt": (Span(result.excerpt, "dim"),)}
+        return TableLine({**line.cells, **found})
 
 
 class SearchScreen(ListScreen):
