@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-CHARS_BEFORE: Final = 20
+CHARS_BEFORE: Final = 8
 """How many characters before an occurrence are in its excerpt."""
 CHARS_AFTER: Final = 160
 """How many characters from an occurrence on are in its excerpt."""
@@ -37,7 +37,7 @@ class TextSearch:
         """Prepare the search.
 
         Args:
-            text: the text; not empty.
+            text: the text; an empty one is in every message.
             is_literal: whether to search the bytes as they were sent, in which case matters; otherwise, what they mean.
         """
         self.text = text

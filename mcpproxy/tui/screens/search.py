@@ -26,7 +26,7 @@ COLUMNS: Final = (
     Column("matches", "matches", 8, is_right_aligned=True),
     Column("server", "server", 14),
     Column("age", "age", 7, is_right_aligned=True),
-    Column("excerpt", "first match", 24, stretch=1),
+    Column("excerpt", "first match", 40, stretch=1),
     Column("client", "client", 18, drop=1),
     Column("frames", "frames", 7, is_right_aligned=True, drop=2),
     Column("capture", "capture", 40, drop=3),
