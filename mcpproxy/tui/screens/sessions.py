@@ -512,7 +512,7 @@ class SessionsScreen(ListScreen):
 
     def _search(self, text: str | None) -> None:
         if text:
-            self.app.push_screen(SearchScreen(text, list(self.captures), self._rows.line_of))
+            self.app.push_screen(SearchScreen(text, list(self.captures), self.capture_list, self._rows.line_of))
 
     def action_delete(self) -> None:
         """Delete the capture at the cursor, after confirmation."""

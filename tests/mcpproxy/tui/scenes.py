@@ -29,6 +29,7 @@ from mcpproxy.cli.selection import NOTHING_YET
 from mcpproxy.tui.app import TuiApp
 from mcpproxy.tui.messages import SqlReplied
 from mcpproxy.tui.screens import sessions
+from mcpproxy.tui.screens.search import SearchScreen
 from mcpproxy.tui.widgets.editor import Editor
 from mcpproxy.tui.widgets.table import Table
 from tests.captures.samples import header, lines, lost
@@ -397,6 +398,14 @@ class Scene:
     """The sizes in which the tests draw it: columns and rows."""
 
 
+async def then_search(stage: Stage) -> None:
+    """Find a text in all sessions."""
+    await stage.listed()
+    await stage.press("S", *"tools", "enter")
+    await stage.until(lambda: isinstance(stage.app.screen, SearchScreen) and not stage.app.screen.run.is_busy)
+    await stage.settled()
+
+
 SCENES: Final[dict[str, Scene]] = {
     "sessions-empty": Scene(lambda _: [], empty_list),
     "sessions": Scene(mixed_sessions, listed, picture=("sessions", 100, 10)),
@@ -416,6 +425,8 @@ SCENES: Final[dict[str, Scene]] = {
     "detail-hex": Scene(corpus("demo"), then(*["down"] * 6, "4", see="00000000")),
     "exchanges": Scene(busy, then("x")),
     "findings": Scene(corpus("demo"), then("F", see="framing/")),
+    "traffic-typed": Scene(busy, then("slash", *"name:read_file or", see="expected a term")),
+    "search": Scene(mixed_sessions, then_search),
     "latency": Scene(lambda folder: [filesystem(folder, 200)], then("L", see="p95")),
     "timeline": Scene(siblings, then("T", see="search"), picture=("timeline", 110, 18)),
     "latency-limited": Scene(
