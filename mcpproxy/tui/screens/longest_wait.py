@@ -68,13 +68,13 @@ def waiting_pieces(count: int, oldest_ns: int, action: str) -> list[Piece]:
 def session_with_longest_wait(
     selected: ListedCapture | None, captures: Sequence[ListedCapture]
 ) -> ListedCapture | None:
-    """Returns the session at the cursor if a call waits in it, or else the one whose call has waited longest.
+    """Returns the session at the cursor if a call hangs in it, or else the one whose call has waited longest.
 
     Args:
         selected: the session at the cursor.
         captures: all listed sessions.
     """
-    if selected is not None and _waited_ns(selected) is not None:
+    if selected is not None and (_waited_ns(selected) or 0) >= MIN_SHOWN_WAIT_NS:
         return selected
     waiting = [capture for capture in captures if _waited_ns(capture) is not None]
     return max(waiting, key=lambda capture: _waited_ns(capture) or 0, default=None)

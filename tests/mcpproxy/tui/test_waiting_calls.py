@@ -54,7 +54,7 @@ def test_requests_of_the_server_count_only_if_no_call_of_the_client_waits() -> N
     calls, waiting = calls_of(1, 0, 1)
     waiting.note_changes()
     assert (waiting.count, waiting.oldest) == (1, 1)
-    assert [waiting.oldest_server_request(number) for number in (-1, 0, 1, 2)] == [0, 2, 2, None]
+    assert [[*waiting.server_requests(number)] for number in (-1, 0, 1, 2)] == [[0, 2], [2], [2], []]
     assert waiting.is_only_client_call_before(2)
     assert not waiting.is_only_client_call_before(1)
     assert [*waiting.request_rows()] == [0, 10, 20]
