@@ -28,12 +28,17 @@ class LongestWait:
             is_goal: whether to go to the oldest call as soon as everything recorded so far is understood.
         """
         self._reading, self._split, self._reach, self._is_goal = reading, split, reach, is_goal
+        self._goal_count = 0
+        """The number of rows when the end of the capture was first reached; 0 before that."""
 
     def arrive(self) -> None:
-        """Go to the oldest call if the screen was opened for it, and everything recorded so far is understood."""
+        """Go to the oldest call if the screen was opened for it, and what was recorded before that is understood."""
         reading = self._reading
-        is_understood = reading.index.tail.is_at_end and reading.interpreted_count >= len(reading.index)
-        if self._is_goal and (reading.has_ended or (is_understood and len(reading.index))):
+        if not self._is_goal:
+            return
+        if reading.index.tail.is_at_end and not self._goal_count:
+            self._goal_count = len(reading.index)
+        if reading.has_ended or 0 < self._goal_count <= reading.interpreted_count:
             self._is_goal = False
             self.go()
 

@@ -123,6 +123,11 @@ async def what_waits_comes_first_then_what_failed(stage: Stage) -> None:
     await stage.press("exclamation_mark")
     await stage.until(lambda: "waiting first" not in stage.text())
     assert not traffic.filter.text
+    traffic.filter.apply("method:tools/call")
+    await stage.press("exclamation_mark")
+    await stage.until(lambda: [index.entry(row).seq for row in traffic.listing.rows.view] == [5, 9, 4])
+    await stage.press("exclamation_mark")
+    await stage.until(lambda: traffic.filter.text == "method:tools/call")
 
 
 def test_calls_that_wait_are_found_with_one_key(tmp_path: Path) -> None:
