@@ -160,8 +160,9 @@ def _ended_facts(reading: Reading, number: int, waited_ns: int, receiver: str, n
     else:
         remark = "" if reading.end is None else reading.end.text
         ending = waits.session_end_text(reading.conversation.capture.ending, remark)
-    yield waits.ended_wait_fact(waited_ns, ending)
     end_ns = reading.index.t_ns(reading.calls.request[number]) + waited_ns
+    wall_ns = reading.conversation.capture.wall_ns
+    yield waits.ended_wait_fact(waited_ns, ending, None if wall_ns is None else wall_ns + end_ns)
     if newest.sign_row is None and newest.is_complete:
         yield waits.sign_of_life_fact(receiver, "", None, is_over=True)
     elif newest.sign_row is not None and reading.index.t_ns(newest.sign_row) <= end_ns:
