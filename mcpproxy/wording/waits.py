@@ -207,11 +207,27 @@ def ended_wait_fact(waited_ns: int, ending: str, ended_wall_ns: int | None) -> F
     return Fact("waited", f"{duration(waited_ns)}, until {ending}{f', at {ended_at}' if ended_at else ''}", is_bad=True)
 
 
-def cancelled_text(place: str) -> str:
-    """That a cancellation ended a wait: `frame 12 cancelled it`; for an HTTP exchange, `exchange (record 12) …`."""
-    if place.startswith("frame "):
-        return f"{place} cancelled it"
-    return f"its client closed the HTTP exchange, {place}"
+def cancelled_text(seq: int, *, is_message: bool) -> str:
+    """That a cancellation ended a wait: `frame 12 cancelled it`, or `its client closed the HTTP exchange (record 12)`.
+
+    Args:
+        seq: the number of the record.
+        is_message: whether it is a message, and not the end of an HTTP exchange.
+    """
+    return f"frame {seq:,} cancelled it" if is_message else f"its client closed the HTTP exchange (record {seq:,})"
+
+
+def sent_text(kind: str, seq: int, *, is_frame: bool) -> str:
+    """What a side has sent: `frame 43`, `stderr (record 43)`, `the head of its response (record 43)`.
+
+    Args:
+        kind: the kind of the record.
+        seq: its number.
+        is_frame: whether it is a frame.
+    """
+    if is_frame:
+        return f"frame {seq:,}"
+    return f"{'the head of its response' if kind == 'exchange' else kind} (record {seq:,})"
 
 
 def session_end_text(ending: str | None, remark: str) -> str:

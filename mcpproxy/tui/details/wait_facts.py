@@ -152,7 +152,8 @@ def _ended_facts(reading: Reading, number: int, waited_ns: int, receiver: str, n
         cancelled_row = reading.conversation.cancelled_at.get(number, end_row)
         if cancelled_row >= len(reading.index):
             return
-        ending = waits.cancelled_text(_place(reading, cancelled_row))
+        cancellation = reading.index.entry(cancelled_row)
+        ending = waits.cancelled_text(cancellation.seq, is_message=cancellation.dir is not None)
     elif not reading.has_ended:
         return
     elif reading.is_killed:
@@ -244,6 +245,10 @@ def _newest_rows(reading: Reading, number: int, direction: Direction) -> NewestR
             events, event_row = events + 1, row if event_row is None else event_row
         if progress is None and token is not None and entry.kind == "notification" and entry.size <= MAX_PROGRESS_BYTES:
             progress = _progress_in(reading, row, token)
+    if exchange is not None and direction == "s2c":
+        # The head of a response has no frame, but is a sign of life, too.
+        head_rows = [row for row in reading.http.rows(exchange) if request_row < row <= last_row]
+        sign_row = max([*head_rows, *([] if sign_row is None else [sign_row])], default=None)
     return NewestRows(sign_row, progress, events, event_row, is_complete=first_row == request_row)
 
 
@@ -273,4 +278,4 @@ def _ago_ns(reading: Reading, row: int) -> int:
 
 def _place(reading: Reading, row: int) -> str:
     entry = reading.index.entry(row)
-    return f"frame {entry.seq:,}" if entry.dir else f"{entry.kind} (record {entry.seq:,})"
+    return waits.sent_text(entry.kind, entry.seq, is_frame=entry.dir is not None)

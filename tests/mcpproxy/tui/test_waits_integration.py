@@ -232,9 +232,14 @@ def test_over_http_the_response_is_described(tmp_path: Path) -> None:
         await opened_at(stage, "response  200, its stream is open: 2 events, the last ")
         await stage.see("progress  4, ", "process   not known: the server is reached over HTTP")
         await stage.press("w")
-        await stage.see("response  not begun: the server has sent no status")
+        await stage.see("response  not begun: the server has sent no status", "server    has sent nothing since")
+        capture.append(seal(len(middles) + 1, 30 * 1_000_000_000, "exchange", members(**head)))
+        await stage.see(
+            "response  200, its stream is open: no event so far", "last sent the head of its response (record "
+        )
 
-    with live(path, middles, transport="http"):
+    head = {"conn": 1, "exchange": 3, "stage": "response", "request": request, "response": stream}
+    with live(path, middles, transport="http") as capture:
         play(act, path, size=(120, 40))
 
 
