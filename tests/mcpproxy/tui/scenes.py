@@ -362,6 +362,11 @@ def comparison(*keys: str) -> Act:
     return act
 
 
+def only_live(_folder: Path) -> list[Path]:
+    """Make no capture: there is only the one that is being recorded."""
+    return []
+
+
 async def live(stage: Stage) -> None:
     """Follow a session that is being recorded."""
     await stage.listed()
@@ -414,8 +419,8 @@ SCENES: Final[dict[str, Scene]] = {
     "traffic-huge": Scene(huge, then("G")),
     "traffic-torn": Scene(corpus("killed"), opened),
     "traffic-gapped": Scene(corpus("gaps"), opened),
-    "traffic-live": Scene(lambda _: [], live, is_live=True),
-    "traffic-waiting": Scene(lambda _: [], waiting, is_live=True),
+    "traffic-live": Scene(only_live, live, is_live=True),
+    "traffic-waiting": Scene(only_live, waiting, is_live=True),
     "traffic-http": Scene(corpus("http"), opened),
     "detail": Scene(
         busy,
