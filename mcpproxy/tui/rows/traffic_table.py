@@ -13,6 +13,7 @@ from typing import Final
 from analysis.conversation.call import Outcome
 from analysis.protocol.extensions import ENDLESS_METHODS
 from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.colours.row_looks import RowLooks
 from mcpproxy.tui.data.columns import NONE
 from mcpproxy.tui.data.findings import LEVELS, MAX_COUNT_PER_ROW, SIGNS
 from mcpproxy.tui.data.login_folds import LoginFolds
@@ -78,6 +79,8 @@ class TrafficRows:
         """Whether tool calls are shown without `tools/`, because the names have no room."""
         self.folds: LoginFolds | None = None
         """Which logins are folded; None if the rows have no folds."""
+        self.looks = RowLooks(reading, ())
+        """What the user's colour rules make of the rows."""
         self._content_width, self._status_width = 24, 14
         self._request_width = 0
         """The width of the columns in which the content of a request has room if it begins in that of the status; 0 if
@@ -118,7 +121,10 @@ class TrafficRows:
     def prefetch(self, first: int, last: int) -> None:
         """Read the rows that are not cached, but wait for at most `PATIENCE_S`."""
         entries = [
-            entry for line in range(first, last) for entry in self._entries_of_line(line) if entry not in self._texts
+            entry
+            for line in range(first, last)
+            for entry in self._entries_of_line(line)
+            if entry not in self._texts or self.looks.must_read(entry, self.marks)
         ]
         if entries and (self._read is None or self._read.done()):
             self._read = self._thread.submit(self._fetch, entries, time.monotonic() + PATIENCE_S)
@@ -148,12 +154,13 @@ class TrafficRows:
             "clock": (Span(self._clock_text(self.reading.index.t_ns(entry)) or "", "dim"),),
             "session": (Span(f"{self.reading.session(entry) or ''}", "dim"),),
         }
+        look = self.looks.look_of(self._entries_of_line(row))
         loss = lost_before(self.reading, entry)
         loss_spans = (Span(f"{loss}  ", "bad"),) if loss else ()
         if text.is_wide:
             what_cell = (*loss_spans, *what_cell)
             what_cell = (*what_cell, Span(f"  {note}", "accent")) if note else what_cell
-            return TableLine({**cell_spans, "what": what_cell}, wide_column="what")
+            return TableLine({**cell_spans, "what": what_cell}, wide_column="what", look=look)
         status_cell = self._status_cell(number, answer, is_answer=is_answer)
         latency_cell = self._latency_cell(number, is_answer=is_answer)
         size = self._size(entry)
@@ -192,7 +199,7 @@ class TrafficRows:
                 Span(gist, "dim"),
             ),
         }
-        return TableLine(cell_spans, spilling_column=spilling_column)
+        return TableLine(cell_spans, spilling_column=spilling_column, look=look)
 
     def entry(self, row: int) -> int | None:
         """The entry that a line shows."""
@@ -352,7 +359,10 @@ class TrafficRows:
 
     def _fetch(self, entries: Sequence[int], deadline_s: float) -> None:
         for entry in entries:
-            self._texts[entry] = self._text_of(entry)
+            if entry not in self._texts:
+                self._texts[entry] = self._text_of(entry)
+            if self.looks.must_read(entry, self.marks):
+                self.looks.read(entry, self.marks)
         while len(self._texts) > MAX_CACHED_ROWS:
             self._texts.popitem(last=False)
         if time.monotonic() > deadline_s:

@@ -330,4 +330,4 @@ def tally_text(errors: int, warnings: int, notes: int) -> str:
     return " · ".join(count_text(count, noun) for count, noun in parts if count)
 
 
-ENTRY: Final = ScreenEntry("F", "findings", FindingsScreen, help="violations of the protocol's rules")
+ENTRY: Final = ScreenEntry("F", "findings", FindingsScreen, help="findings: violations of the rules")

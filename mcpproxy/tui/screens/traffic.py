@@ -195,7 +195,7 @@ class TrafficScreen(CaptureScreen):
     @on(Table.RowHighlighted)
     def _moved(self) -> None:
         self.detail.page = 0
-        self._show_place()
+        self.detail.show()
 
     @on(DetailRead)
     def _detail_read(self, event: DetailRead) -> None:
@@ -375,11 +375,19 @@ class TrafficScreen(CaptureScreen):
 
     def action_filter(self) -> None:
         """Let the user type an expression, or edit the current one."""
-        self.box.open(self.filter.text)
+        self.box.open(self.filter.begin_typing())
+
+    @on(ExpressionBox.Typed)
+    def _preview(self, event: ExpressionBox.Typed) -> None:
+        self.filter.preview(event.text)
 
     @on(ExpressionBox.Entered)
     def _select(self, event: ExpressionBox.Entered) -> None:
-        self.filter.apply(event.text)
+        self.filter.confirm(event.text)
+
+    @on(ExpressionBox.Cancelled)
+    def _restore(self) -> None:
+        self.filter.restore()
 
     def leave_box(self) -> None:
         """Hide the filter box, and go back to the list."""
