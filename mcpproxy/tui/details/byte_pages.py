@@ -23,8 +23,34 @@ _HEX: Final = re.compile(r"(?:[0-9a-f]{2}\s?)+", re.IGNORECASE)
 _OFFSET_CELLS: Final = len("00000000  ")
 
 
-class BytePage(OnDemandSequence[Sequence[Span]]):
-    """One page, and a search in all pages."""
+class Page(OnDemandSequence[Sequence[Span]]):
+    """A page of something long, and a search in all of its pages."""
+
+    page: int
+    """The number of the page, from 0."""
+    key: object
+    """Equal for all pages of one thing in the same view and width."""
+
+    @abstractmethod
+    def find(self, text: str, is_wanted: Callable[[], bool] = lambda: True) -> Matches:
+        """Find a text in all pages; in each `MatchPosition`, `start` counts from the beginning of the page.
+
+        Args:
+            text: the text that was typed; not empty.
+            is_wanted: returns False once the result is no longer needed.
+        """
+
+    @abstractmethod
+    def with_ranges(self, text: str, matches: Matches) -> Matches:
+        """Returns the matches of a text, with the ranges of those in this page."""
+
+    @abstractmethod
+    def position_of(self, match: MatchPosition) -> MatchPosition:
+        """Returns the line of a match in this page, and its first character there."""
+
+
+class BytePage(Page):
+    """One page of the bytes of a row, and a search in all pages."""
 
     def __init__(self, pieces: Callable[[], Iterable[bytes]], page: int, key: object) -> None:
         """Read the page.
@@ -55,10 +81,6 @@ class BytePage(OnDemandSequence[Sequence[Span]]):
     @abstractmethod
     def _ranges(self, spans: Iterable[tuple[int, int]]) -> Ranges:
         """Returns the characters of the matches in this page, by line."""
-
-    @abstractmethod
-    def position_of(self, match: MatchPosition) -> MatchPosition:
-        """Returns the line of a match in this page, and its first character there."""
 
     # ---- searching
 

@@ -3,7 +3,7 @@
 The extension of the name decides what is written: JSON lines, or a format of `mcpproxy export` or `mcpproxy report`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -75,7 +75,7 @@ class Exporter:
             name: the name of its server.
         """
         rows = [ExportedRows("the whole capture", lambda: None)]
-        self._prompt(path, name, rows, REPORT_SUFFIX, dict(_FORMATS), lambda _: None)
+        self._prompt_for_file(path, name, rows, REPORT_SUFFIX, dict(_FORMATS), lambda _: None)
 
     def prompt_for_rows(self, reading: Reading, choices: Sequence[ExportedRows]) -> None:
         """Prompt for a file, and export rows of a capture to it.
@@ -87,39 +87,56 @@ class Exporter:
         formats = dict(_FORMATS)
         if reading.conversation.capture.transport != "http":
             del formats[".har"]
-        self._prompt(
+        self._prompt_for_file(
             reading.path, reading.name, choices, LINES_SUFFIX, formats, lambda rows: frame_numbers(reading, rows)
         )
 
-    def _prompt(
+    def _prompt_for_file(
         self,
         path: Path,
         name: str,
         choices: Sequence[ExportedRows],
         suffix: str,
-        formats: dict[str, str],
+        formats: Mapping[str, str],
         frames: Callable[[Sequence[int] | None], Sequence[int] | None],
     ) -> None:
-        if self._running is not None:
-            notify(self._screen.app, f"{self.progress} to {self._running.target.name}")
-            return
         stem = f"{safe_name(name)}-{path.name.removesuffix(SUFFIX)}"
         offers = [
             FileOffer(f"export {choice.words} to", f"{stem}{choice.suffix}{suffix}", f"{choice.words} instead")
             for choice in choices
         ]
 
-        def start(file: NewFile | None) -> None:
-            if file is not None:
-                rows = choices[file.offer].rows()
-                format_ = _DOCUMENTS.get(file.path.suffix.lower())
-                self._running = (
-                    LinesExport(path, None if rows is None else list(rows), file.path, self._report)
-                    if format_ is None
-                    else DocumentExport(path, lambda: frames(rows), format_, file.path, self._report)
-                )
+        def start(file: NewFile, report: Callable[[], None]) -> RunningExport:
+            rows = choices[file.offer].rows()
+            format_ = _DOCUMENTS.get(file.path.suffix.lower())
+            if format_ is None:
+                return LinesExport(path, None if rows is None else list(rows), file.path, report)
+            return DocumentExport(path, lambda: frames(rows), format_, file.path, report)
 
-        self._screen.app.push_screen(FilePrompt(offers, formats), start)
+        self.prompt(offers, formats, start)
+
+    def prompt(
+        self,
+        offers: Sequence[FileOffer],
+        formats: Mapping[str, str] | None,
+        start: Callable[[NewFile, Callable[[], None]], RunningExport],
+    ) -> None:
+        """Prompt for a file, and start an export to it; if one is running, say so instead.
+
+        Args:
+            offers: what can be exported.
+            formats: as for `FilePrompt`.
+            start: starts the export; it gets the file, and a function to call when there is news.
+        """
+        if self._running is not None:
+            notify(self._screen.app, f"{self.progress} to {self._running.target.name}")
+            return
+
+        def begin(file: NewFile | None) -> None:
+            if file is not None:
+                self._running = start(file, self._report)
+
+        self._screen.app.push_screen(FilePrompt(offers, formats), begin)
 
     def _report(self) -> None:
         """Report progress or the end to the screen; called from a thread."""

@@ -54,7 +54,9 @@ class FilePrompt(ModalScreen[NewFile | None]):
     FilePrompt Vertical { height: auto; background: $panel; border-top: solid $accent; }
     FilePrompt SafeText { height: auto; max-height: 3; padding: 0 1; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+t", "other", "other rows", show=False, priority=True)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+t", "other", "other rows", show=False, priority=True, id="other-rows")
+    ]
 
     def __init__(self, offers: Sequence[FileOffer], formats: Mapping[str, str] | None = None) -> None:
         """Prepare the prompt.
@@ -68,6 +70,8 @@ class FilePrompt(ModalScreen[NewFile | None]):
         self._offers, self._formats = list(offers), formats or {}
         self._number = 0
         """The number of the offer that is shown."""
+        self._completed_text: str | None = None
+        """The text after the last completion, whose continuations are shown."""
         self._thread = ThreadPoolExecutor(1, "names")
 
     def compose(self) -> ComposeResult:
@@ -101,8 +105,13 @@ class FilePrompt(ModalScreen[NewFile | None]):
         )
 
     @on(Input.Changed)
+    def _changed(self, event: Input.Changed) -> None:
+        """Show what the extensions mean, unless the text was completed and its continuations are shown."""
+        if event.value != self._completed_text:
+            self._completed_text = None
+            self._show_formats()
+
     def _show_formats(self) -> None:
-        """Show what the extensions mean."""
         current = Path(self.box.value).suffix.lower()
         spans = [
             Span(f"{suffix} {meaning}   ", "accent" if suffix == current else "dim")
@@ -139,6 +148,7 @@ class FilePrompt(ModalScreen[NewFile | None]):
             return
         self.box.complete(typed, completion.text)
         if completion.options:
+            self._completed_text = self.box.value
             self._show_note([Span("  ".join(completion.options), "dim")])
 
     @on(Input.Submitted)

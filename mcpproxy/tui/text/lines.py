@@ -119,12 +119,12 @@ class TextLines(OnDemandSequence[Sequence[Span]]):
         """
         self._write_wrapped(text, _JSON, indent, indent + 2)
 
-    def write_unlimited(self, text: str) -> None:
+    def write_unlimited(self, text: str, indent: int = 0) -> None:
         """Write a line that is sanitised already, broken where it reaches the width; no limit applies."""
         kind = 0
-        for piece in pieces(text, self.width):
+        for piece in pieces(text, max(1, self.width - indent)):
             self._texts.append(piece)
-            self._indents.append(0)
+            self._indents.append(indent)
             self._kinds.append(kind)
             kind = _CONTINUATION
 

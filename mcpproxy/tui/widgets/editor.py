@@ -9,7 +9,7 @@ are always printable, and pasted text and the history go through `sanitise`, lin
 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from textual import events
 from textual.message import Message
@@ -23,9 +23,6 @@ from mcpproxy.tui.completion import Completion, completion_of
 MAX_PASTE_CHARS: Final = 65_536
 """The maximum number of characters of a text that is pasted or set."""
 NEW_LINE_KEYS: Final = ("ctrl+j", "shift+enter", "alt+enter")
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 
 class Editor(TextArea):
@@ -97,7 +94,7 @@ class Editor(TextArea):
         self.move_cursor((place.line, place.start))
         self._draw_highlights_again()
 
-    def get_line(self, line_index: int) -> "Text":
+    def get_line(self, line_index: int) -> Any:  # the type is rich's, which only `safe_text` imports
         """Returns a line with its highlights."""
         text, line = self.text, super().get_line(line_index)
         if text != self._highlighted_text:

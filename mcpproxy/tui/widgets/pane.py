@@ -89,6 +89,11 @@ class Pane(ScrollView, can_focus=True):
         """The line at the cursor, or the first line that is shown if there is no cursor."""
         return self.folding_tree.visible_lines[self.cursor] if self.folding_tree is not None else int(self.scroll_y)
 
+    @property
+    def match_line(self) -> int | None:
+        """The line of the current match, or None if there is none."""
+        return self._current_match.line if self._current_match is not None else None
+
     def go_to(self, match: MatchPosition) -> None:
         """Show a match, and mark it as the current one."""
         self._current_match = match

@@ -21,7 +21,7 @@ class PathBox(LineBox):
     PathBox { height: 1; border: none; padding: 0 1; background: $panel; }
     PathBox:focus { border: none; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("tab", "complete", "complete", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("tab", "complete", "complete", show=False, id="panes")]
 
     class CompletionRequested(Message):
         """Tab was pressed."""

@@ -11,7 +11,7 @@ from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.widgets import Input
 
-from mcpproxy.tui.details.byte_pages import BytePage
+from mcpproxy.tui.details.byte_pages import Page
 from mcpproxy.tui.details.find import Lines, Matches, MatchPosition, find, pattern_of
 from mcpproxy.tui.host import Host
 from mcpproxy.tui.safe_text import SafeText
@@ -74,15 +74,16 @@ class Reader(Vertical):
             super().__init__()
             self.page = page
 
-    def __init__(self, *, id: str, pane: str) -> None:  # noqa: A002 - Textual's name
+    def __init__(self, *, id: str, pane: str, what: str = "a text in this detail") -> None:  # noqa: A002 - Textual's name
         """Create an empty reader.
 
         Args:
             id: the id of the widget.
             pane: the id of its pane.
+            what: what the box says it searches for.
         """
         super().__init__(id=id)
-        self._pane_id = pane
+        self._pane_id, self._placeholder = pane, what
         self._content: Lines | Tree = ()
         self._text = ""
         self._search_number = 0
@@ -99,7 +100,7 @@ class Reader(Vertical):
         yield Pane(id=self._pane_id)
         with Horizontal(id="finding"):
             yield SafeText(id="finding-word")
-            yield FindBox("a text in this detail", id="find")
+            yield FindBox(self._placeholder, id="find")
             yield SafeText(id="finding-count")
 
     def on_mount(self) -> None:
@@ -143,7 +144,7 @@ class Reader(Vertical):
     def _is_next_page(self, previous_content: Lines | Tree) -> bool:
         """Whether the content is another page of the same row, all pages of which were already searched."""
         content = self._content
-        if not (isinstance(content, BytePage) and isinstance(previous_content, BytePage)):
+        if not (isinstance(content, Page) and isinstance(previous_content, Page)):
             return False
         return content.key == previous_content.key and self._matches.pattern is not None
 
@@ -201,7 +202,7 @@ class Reader(Vertical):
         def search() -> None:
             if number != self._search_number:
                 return
-            if not isinstance(content, BytePage) or not text:
+            if not isinstance(content, Page) or not text:
                 matches = find(content, pattern_of(text))
             elif known_matches is not None:
                 matches = content.with_ranges(text, known_matches)
@@ -230,7 +231,7 @@ class Reader(Vertical):
 
     @property
     def _page(self) -> int:
-        return self._content.page if isinstance(self._content, BytePage) else 0
+        return self._content.page if isinstance(self._content, Page) else 0
 
     @property
     def _page_of_match(self) -> int:
@@ -239,7 +240,7 @@ class Reader(Vertical):
 
     def _position_in_content(self, match: MatchPosition) -> MatchPosition:
         """The position of a match in the content that is shown."""
-        return self._content.position_of(match) if isinstance(self._content, BytePage) else match
+        return self._content.position_of(match) if isinstance(self._content, Page) else match
 
     def _first_match_number(self) -> int:
         """The number of the first match from the start line on, or else of the very first match; -1 without matches."""

@@ -50,7 +50,7 @@ async def each_screen_shows_its_keys_whole_and_help_begins_with_them(
         assert "? help q quit" in whole, key
         # Each place is always in the same cells; a sign marks the one that is shown.
         assert places.replace("▸", " ") == (
-            " H sessions  L latency  T timeline  O tools  F findings  E stderr  C peers  Q sql"
+            " H sessions  L latency  T timeline  O tools  F findings  E stderr  C peers  Q sql  R stream"
         )
         assert re.findall(r"▸\S (\w+)", places) == ([word] if word != "traffic" else []), key
         for width in (*widths, 200):
@@ -202,7 +202,7 @@ def test_keys_are_those_of_the_user_and_help_is_to_be_read_to_the_end(tmp_path: 
         # The action that had the key before has none on that screen, and shows none.
         assert "Q quit" in stage.text()
         assert "Q sql" not in stage.text()
-        assert stage.text().rstrip().endswith("C peers  sql")
+        assert stage.text().rstrip().endswith("C peers  sql  R stream")
         await stage.open()
         await stage.press("down", "p")
         assert stage.traffic.entry == 2

@@ -14,11 +14,12 @@ from captures.file import CaptureFile
 from captures.record import seal
 from mcpproxy.history import past_statements, remember_statement
 from mcpproxy.sql.client import SqlClient
+from mcpproxy.tui.messages import SqlReplied
 from mcpproxy.tui.screens.sql import SqlScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from mcpproxy.tui.widgets.editor import Editor
-from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.tui.widgets.pane import Pane
+from mcpproxy.tui.widgets.path_box import PathBox
 from mcpproxy.tui.widgets.table import Table
 from tests.captures.samples import header, lines
 from tests.harness import ROOT, children, is_alive, wait_until
@@ -170,17 +171,16 @@ async def all_rows_are_exported_as_they_are_and_those_that_are_shown_copied_so_t
     await stage.see("query.csv")
     await stage.press("enter")
     await stage.see("exported 10,002 rows to query.csv")
+    await stage.press("e")
     for name, text in (
         ("query.csv", "query.csv exists"),
         ("x.txt", "must end in .csv"),
         ("no/x.csv", "cannot write"),
     ):
-        await stage.press("e")
-        stage.app.screen.query_one(FilterBox).value = name
+        stage.app.screen.query_one(PathBox).value = name
         await stage.press("enter")
         await stage.see(text)
-    await stage.press("e")
-    stage.app.screen.query_one(FilterBox).value = "y.jsonl"
+    stage.app.screen.query_one(PathBox).value = "y.jsonl"
     await stage.press("enter")
     await stage.see("exported 10,002 rows to y.jsonl")
     await stage.press("y")
@@ -321,12 +321,11 @@ async def a_new_result_takes_the_focus_and_keys_lead_back_to_the_box(stage: Stag
     await ask(stage, "select 1 as n where false")
     await stage.see("0 rows")
     assert editor.has_focus
-    stage.app.sql.on_change, report = None, stage.app.sql.on_change
+    stage.app.sql.on_change = None
     await ask(stage, "select 'late' as n")
     await stage.press(*"x")
-    assert report is not None
-    report()
-    await stage.see("late")
+    screen_of(stage).post_message(SqlReplied())
+    await stage.see("late", "1 row ")
     assert editor.has_focus
 
 
