@@ -179,7 +179,7 @@ def state_sign(capture: ListedCapture) -> str:
 
 
 def trouble_cell(summary: Summary, width: int) -> Sequence[Span]:
-    """The most important problem of a session: how it ended, a request that hangs, or abandoned requests.
+    """The most important problem of a session: how it ended, a request that hangs, abandoned requests, or losses.
 
     Args:
         summary: the summary of the session.
@@ -191,7 +191,7 @@ def trouble_cell(summary: Summary, width: int) -> Sequence[Span]:
     if waited_ns is not None and waited_ns >= MIN_SHOWN_WAIT_NS:
         return (Span(shortest_waiting_text(summary.waiting, waited_ns, width), waiting_role(waited_ns)),)
     if not summary.abandoned:
-        return ()
+        return (Span(f"{units.short_count(summary.lost)} lost", "bad"),) if summary.lost else ()
     text, short_text = f"{summary.abandoned:,} abandoned", f"{units.short_count(summary.abandoned)} aband"
     return (Span(text if len(text) <= width else short_text, "bad"),)
 

@@ -445,6 +445,7 @@ SCENES: Final[dict[str, Scene]] = {
     "sql": Scene(busy, sql),
     "sql-error": Scene(busy, wrong_sql),
     "help": Scene(corpus("demo"), then("question_mark", see="page of a long frame")),
+    "columns": Scene(busy, then("|", see="method / name")),
     "copy": Scene(corpus("http"), then("c", see="copy as")),
     "detail-pretty": Scene(corpus("demo"), then(*["down"] * 6, "enter", "2", see="jsonrpc")),
     "detail-exchange": Scene(corpus("demo"), then(*["down"] * 8, "enter", "6", see="sum")),
