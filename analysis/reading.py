@@ -26,6 +26,7 @@ from captures.damage import Damage
 from captures.file import is_live
 from captures.frame import Frame
 from captures.frames import FrameAssembler
+from captures.gaps import skipped_range
 from captures.reader import Capture
 from captures.record import Record
 
@@ -320,7 +321,7 @@ class Reading:
         assert not isinstance(item, Damage)
         item_without_loss = item
         if item.skipped:
-            self.fold.note_loss(item.skipped)  # before a rule can report that something is missing
+            self.fold.note_loss(item.skipped, skipped_range(item))  # before a rule can report that something is missing
             item_without_loss = replace(item, skipped=0) if isinstance(item, Frame) else item._replace(skipped=0)
         due = checker.advance(item_without_loss.t_ns)
         messages = self._interpret(item_without_loss)

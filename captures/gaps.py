@@ -6,6 +6,7 @@ numbers. Without a range, and for all sums, `MAX_LOST_RECORDS` is the limit.
 
 from typing import Any, Final
 
+from captures.frame import Frame
 from captures.record import Record
 
 MAX_LOST_RECORDS: Final = 10**12
@@ -19,6 +20,11 @@ def lost_range(gap: Record) -> tuple[int, int] | None:
     if type(first) is int and type(last) is int and 0 <= first <= last < gap.seq:
         return first, last
     return None
+
+
+def skipped_range(item: Frame | Record) -> tuple[int, int]:
+    """Returns the first and the last of the numbers that are missing right before an item that skips some."""
+    return item.seq - item.skipped, item.seq - 1
 
 
 def lost_count(gap: Record) -> int:

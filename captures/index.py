@@ -46,6 +46,7 @@ _CAUSES: Final[tuple[Cause, ...]] = ("torn", "corrupt", "overlong", "version", "
 _SIDES: Final[tuple[Direction | None, ...]] = (None, "c2s", "s2c")
 _SIDE_CODES: Final = {side: code for code, side in enumerate(_SIDES)}
 _UNJUDGED_CODE: Final = _KIND_CODES["unjudged"]
+_DAMAGE_CODE: Final = _KIND_CODES["damage"]
 _OTHER_CODE: Final = _KIND_CODES["other"]
 _RESPONSE_CODES: Final = frozenset({_KIND_CODES["response"], _KIND_CODES["error"], _KIND_CODES["batch"]})
 _FRAME_CLASSES: Final = bytes(
@@ -201,6 +202,11 @@ class Index:
     def kind(self, number: int) -> str:
         """Returns the kind of an entry: one of `ENTRY_KINDS`."""
         return ENTRY_KINDS[self._kinds[number]]
+
+    @property
+    def damage_count(self) -> int:
+        """How many of the entries are damage; the incomplete last record that a kill leaves is one of them."""
+        return self._kinds.count(_DAMAGE_CODE)
 
     def frame_classes(self, first: int, last: int) -> bytes:
         """Returns a byte for each entry in a range: 1 for a frame, 2 for a batch, 0 for anything else."""

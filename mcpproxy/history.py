@@ -1,8 +1,8 @@
-"""The user's input history: SQL typed at the prompt or on a screen, and filters.
+"""The user's input history: SQL typed at the prompt or on a screen, filters, and filters saved under a name.
 
-Each statement is a line of one file; each filter is a line of another, after the name of its screen. Only the user can
-read both (0600), because they may quote a capture. They are a convenience: if they cannot be read or written, the
-program continues without them.
+Each statement is a line of one file; each filter is a line of another, after the name of its screen; each saved filter
+is a line of a third, after its own name. Only the user can read them (0600), because they may quote a capture. They are
+a convenience: if they cannot be read or written, the program continues without them.
 """
 
 import os
@@ -24,6 +24,7 @@ MAX_LINES: Final = 1000
 _MAX_HISTORY_BYTES: Final = 4 << 20
 _SQL: Final = "query_history"
 _FILTERS: Final = "filter_history"
+_SAVED_FILTERS: Final = "saved_filters"
 
 
 def history_path(name: str = _SQL) -> Path | None:
@@ -79,6 +80,24 @@ def remember_filter(screen: str, text: str) -> None:
         write_lines(
             path, [*(earlier_line for earlier_line in read_lines(path) if earlier_line != line), line][-MAX_LINES:]
         )
+
+
+def saved_filters() -> dict[str, str]:
+    """The saved filters by their names, the newest last."""
+    pairs = (line.partition(" ") for line in read_lines(history_path(_SAVED_FILTERS)))
+    return {name: text for name, _, text in pairs if name and text}
+
+
+def save_filter(name: str, text: str) -> None:
+    """Save a filter under a name, in place of any other with this name, or delete it if the text is empty.
+
+    Args:
+        name: the name, without spaces.
+        text: the filter, in one line.
+    """
+    others = [f"{other} {saved}" for other, saved in saved_filters().items() if other != name]
+    if len(text.splitlines()) < 2:
+        write_lines(history_path(_SAVED_FILTERS), [*others, *([f"{name} {text}"] if text else [])][-MAX_LINES:])
 
 
 def write_lines(path: Path | None, lines: Sequence[str]) -> None:

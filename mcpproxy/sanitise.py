@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MAX_CELL_CHARS: Final = 1024
 """The maximum number of characters of an untrusted text that one cell, line or message shows."""
+MAX_EMOJI_JOINERS: Final = 3
+"""The maximum number of emoji that are joined to another, as in a family of four; no line is broken between them."""
 MAX_COMBINING_MARKS: Final = 8
 """The maximum number of combining marks on one character; ten thousand would paint over the lines above."""
 
@@ -36,6 +38,8 @@ _INVISIBLE_CHARS: Final = frozenset(
 _SELECTORS: Final = ("\U000e0100", "\U000e01ef")
 # Selectors of text or emoji presentation: one is ordinary after a symbol, but anywhere else they can hide text.
 _PRESENTATION_SELECTORS: Final = frozenset("\ufe0e\ufe0f")
+EMOJI_JOINER: Final = "\u200d"
+"""Stays as it is between two emoji, of which it makes one; anywhere else, it could hide text."""
 # Spaces (Zs) that isprintable() refuses although they are only blank.
 _SPACES: Final = frozenset(
     "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
@@ -81,7 +85,8 @@ def _clipped(pieces: Sequence[str], limit: int | None) -> str:
     for number, piece in enumerate(pieces):
         size += len(piece)
         if size > limit - 1:
-            return "".join(pieces[:number]) + "…"
+            # An emoji that was cut off leaves no joiner behind.
+            return "".join(pieces[:number]).rstrip(EMOJI_JOINER) + "…"
     return full_text
 
 
@@ -91,9 +96,17 @@ def _pieces(text: str) -> list[str]:
     # The number of marks that may still join the previous character: none at the start; none after a space, because a
     # line may begin after it; and none after an escape, because its last digit would carry them.
     marks_left = 0
+    joiners_left = MAX_EMOJI_JOINERS
     previous_char = ""
-    for char in text:
-        if not _is_visible(char):
+    for index, char in enumerate(text):
+        if (
+            joiners_left
+            and char == EMOJI_JOINER
+            and _is_emoji(previous_char)
+            and _is_emoji(text[index + 1 : index + 2])
+        ):
+            marks_left, joiners_left, piece = 0, joiners_left - 1, char
+        elif not _is_visible(char):
             marks_left, piece = 0, escape(char)
         elif char in _PRESENTATION_SELECTORS:
             is_ordinary = marks_left == MAX_COMBINING_MARKS and _has_presentations(previous_char)
@@ -102,9 +115,27 @@ def _pieces(text: str) -> list[str]:
             marks_left, piece = (marks_left - 1, char) if marks_left else (0, escape(char))
         else:
             marks_left, piece = 0 if char == " " or char in _SPACES else MAX_COMBINING_MARKS, char
+        if (
+            joiners_left < MAX_EMOJI_JOINERS
+            and EMOJI_JOINER not in (piece, previous_char)
+            and not _modifies_emoji(char)
+        ):
+            joiners_left = MAX_EMOJI_JOINERS
         pieces.append(piece)
-        previous_char = char
+        # After an emoji, a selector belongs to it.
+        if char != "\ufe0f" or not marks_left:
+            previous_char = char
     return pieces
+
+
+def _is_emoji(char: str) -> bool:
+    """Whether `char` is an emoji, or a symbol that a selector makes one; an empty text is none."""
+    return "\u2190" <= char <= "\u2bff" or "\U0001f000" <= char <= "\U0001faff"
+
+
+def _modifies_emoji(char: str) -> bool:
+    """Whether `char` changes the emoji before it: its skin tone, or its presentation."""
+    return "\U0001f3fb" <= char <= "\U0001f3ff" or char in _PRESENTATION_SELECTORS
 
 
 def _is_visible(char: str) -> bool:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from msgspec import Struct
 
 from analysis.conversation.client_ids import NO_IDS, ClientIds, client_ids_of
+from analysis.conversation.loss_counter import LossCounter, LostRecords
 from analysis.conversation.message import Id, InvalidMessage, Message, Notification, Request, Response, id_of
 from analysis.conversation.multi_round import Chain, Round
 from analysis.conversation.record_ref import RecordRef
@@ -116,15 +117,6 @@ class ProbableAnswer(NamedTuple):
     def text(self) -> str:
         """What the response means for the request, as a clause."""
         return f"probably answered by frame {self.seq} {'without an id' if self.id is None else f'with id {self.id}'}"
-
-
-class LossCounter:
-    """Counts losses of records, which may include responses. All requests of a table share one, to save memory."""
-
-    __slots__ = ("count",)
-
-    def __init__(self) -> None:
-        self.count = 0
 
 
 class Call(Struct, eq=False):
@@ -412,6 +404,14 @@ class Call(Struct, eq=False):
     def may_be_lost(self) -> bool:
         """Whether records were lost after the request was sent: its response may be among them."""
         return self.losses is not None and self.losses.count > self.losses_before
+
+    @property
+    def lost_records(self) -> LostRecords | None:
+        """The lost records among which the response may be, or None if there are none, or their numbers are unknown."""
+        if self.losses is None or self.outcome is not _NOT_RECORDED:
+            return None
+        end = self.exchange_end
+        return self.losses.lost_since(self.losses_before, self.request.seq, None if end is None else end.seq)
 
     def may_be_in(self, http: "HttpExchange") -> bool:
         """Whether the response may have come in an ended exchange that the capture does not contain completely."""

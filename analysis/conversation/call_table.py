@@ -17,7 +17,8 @@ from typing import Final
 from msgspec import Struct
 
 from analysis.conversation.addressing import RequestKey
-from analysis.conversation.call import Call, IdState, LossCounter
+from analysis.conversation.call import Call, IdState
+from analysis.conversation.loss_counter import LossCounter
 from analysis.conversation.message import Id
 from analysis.conversation.record_ref import RecordRef
 
@@ -198,12 +199,15 @@ class CallTable:
         past_request = self._past_requests.get(key)
         return None if past_request is None or past_request.state is not _ID_ANSWERED else past_request.t_ns
 
-    def note_loss(self) -> None:
+    def note_loss(self, lost_range: tuple[int, int] | None = None) -> None:
         """Note a loss of frames: open requests may have been answered, and any id may have been used.
 
         Responses to open requests are still accepted. No other earlier knowledge proves anything after a loss.
+
+        Args:
+            lost_range: the first and the last number of the lost records; None if that is unknown.
         """
-        self._losses.count += 1
+        self._losses.note(lost_range)
         self._past_requests.clear()
 
     def clear(self) -> None:

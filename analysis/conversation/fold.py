@@ -45,7 +45,7 @@ from analysis.conversation.tasks import MAX_TASKS
 from analysis.conversation.under_way import CallsUnderWay
 from captures.damage import Damage
 from captures.frame import Frame
-from captures.gaps import MAX_LOST_RECORDS, lost_count
+from captures.gaps import MAX_LOST_RECORDS, lost_count, lost_range, skipped_range
 from captures.record import Record
 
 # Enumeration members are slow to look up.
@@ -198,7 +198,7 @@ class Fold:
             self.logins.changed = {}
         if isinstance(item, Frame):
             if item.skipped:
-                self.note_loss(item.skipped)
+                self.note_loss(item.skipped, skipped_range(item))
             self.t_ns = item.t_ns
             if not item.time_is_exact:
                 self.has_inexact_times = True
@@ -219,7 +219,7 @@ class Fold:
             return self._on_frame(item) if context is None else (context,)
         if isinstance(item, Record):
             if item.skipped:
-                self.note_loss(item.skipped)
+                self.note_loss(item.skipped, skipped_range(item))
             self.t_ns = item.t_ns
             return self._on_record(item)
         self.note_loss(1, is_torn=isinstance(item, Damage) and item.cause == "torn")
@@ -379,7 +379,8 @@ class Fold:
             self.under_way.stalls.add(members, record.t_ns)
         elif record.rec in ("gap", "frame", "part"):
             # The reader could not decode a frame or a part of one.
-            self.note_loss(lost_count(record) if record.rec == "gap" else 1)
+            is_gap = record.rec == "gap"
+            self.note_loss(lost_count(record) if is_gap else 1, lost_range(record) if is_gap else None)
         elif record.rec == "eof":
             return self._on_eof(record)
         elif record.rec == "process" and members.get("event") == "ended":
@@ -390,26 +391,28 @@ class Fold:
             self._on_close(record)
         return ()
 
-    def note_loss(self, count: int, *, is_torn: bool = False) -> None:
+    def note_loss(self, count: int, lost_numbers: tuple[int, int] | None = None, *, is_torn: bool = False) -> None:
         """Note lost records: earlier messages prove nothing about later ones.
 
         Args:
             count: how many records were lost.
+            lost_numbers: the first and the last of their numbers; None if they are unknown.
             is_torn: whether the loss is the incomplete last record that a kill leaves.
         """
         self.lost_count = min(MAX_LOST_RECORDS, self.lost_count + count)
         if not is_torn:
-            self._distrust()
+            self._distrust(lost_numbers=lost_numbers)
 
-    def _distrust(self, sessions: list[Session] | None = None) -> None:
+    def _distrust(self, sessions: list[Session] | None = None, lost_numbers: tuple[int, int] | None = None) -> None:
         """Note that messages are missing: earlier messages prove nothing about later ones.
 
         Args:
             sessions: the sessions that lack messages; None if unknown.
+            lost_numbers: the first and the last number of the records that are lost; None if they are unknown.
         """
         self._prepared_shortcut = None
         for table in self.tables.values():
-            table.note_loss()
+            table.note_loss(lost_numbers)
         self.exchanges.is_whole = False
         self.exchanges.loss_count += 1
         self.routing.note_loss()
@@ -474,7 +477,8 @@ class Fold:
         """Note the loss of any segments that are missing before the one that begins here."""
         number = _integer(record.members.get("segment"))
         if self._segment_number and number is not None and number > self._segment_number + 1:
-            self.note_loss(max(1, record.seq - self._segment_end_seq - 1))
+            first, last = self._segment_end_seq + 1, record.seq - 1
+            self.note_loss(max(1, last - first + 1), (first, last) if first <= last else None)
         self._segment_number = number or 0
 
     def _on_header(self, record: Record) -> None:

@@ -112,13 +112,30 @@ class Loader:
 
 
 def _findings(capture: Capture) -> "Iterator[Finding]":
+    """Yields the findings of a capture, from the list in the cache if there is one; otherwise, the list is kept."""
     from analysis.checking.checker import RuleSelection
+    from analysis.rules.finding import Finding
+    from analysis.store.finding_list import FindingList, listed_findings
 
-    items = (item for item in capture.items_with_frames() if isinstance(item, Damage) or _fits_columns(item))
-    reading = Reading(items, RuleSelection())
+    entries = listed_findings(capture.path)
+    if entries is not None:
+        yield from (entry for entry in entries if isinstance(entry, Finding))
+        return
+    finding_list = FindingList(capture.path)
+
+    def fitting_items() -> Iterator[Item]:
+        for item in capture.items_with_frames():
+            if isinstance(item, Damage) or _fits_columns(item):
+                yield item
+            else:
+                finding_list.abandon()
+
+    reading = Reading(fitting_items(), RuleSelection())
     reading.is_growing = is_live(capture.segments[-1])
     for step in reading.to_end("open" if reading.is_growing else None):
+        finding_list.on_step(step)
         yield from step.findings
+    finding_list.save(reading)
 
 
 def _finding_row(finding: "Finding") -> Row:

@@ -46,6 +46,7 @@ from captures.errors import CaptureError
 from mcpproxy.clients.overview import RoutedServer
 from mcpproxy.sql.client import SqlClient
 from mcpproxy.tui.colours.depth import colour_depth
+from mcpproxy.tui.colours.rules import ColourRules, read_colour_rules
 from mcpproxy.tui.colours.terminal import limit_colours
 from mcpproxy.tui.colours.themes import DARK, LIGHT, PALETTE_CSS, THEMES, theme_for
 from mcpproxy.tui.data.capture_list import CaptureList
@@ -70,6 +71,7 @@ from mcpproxy.tui.screens.sql import SqlScreen
 from mcpproxy.tui.screens.titled_screen import TitledScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from mcpproxy.tui.suspension import Suspension
+from mcpproxy.tui.toasts import TOAST_CSS
 from mcpproxy.tui.widgets.foot import Foot
 
 MAX_SCREEN_DEPTH: Final = 12
@@ -99,7 +101,7 @@ class Palette(CommandPalette):
 class TuiApp(Host):
     """The list of sessions, and the screens of one capture."""
 
-    CSS = PALETTE_CSS
+    CSS = PALETTE_CSS + TOAST_CSS
     TITLE = "mcpproxy"
     ENABLE_COMMAND_PALETTE = True
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -126,6 +128,7 @@ class TuiApp(Host):
         self.capture_list = CaptureList(find_captures, routed_servers)
         self.sql = SqlClient()
         self.keys = bindings.KeyBindings({})
+        self.colour_rules = ColourRules()
         self.key_queue = KeyQueue(self, super().on_event)
         self.checking = CaptureChecker(self._report_checked)
         self.news_pace: NewsPace
@@ -154,11 +157,13 @@ class TuiApp(Host):
         make_collections_rare()  # each collection blocks the interpreter, and so the screen
         self.keys = bindings.read_keys()
         self.set_keymap(dict(self.keys.keymap))
+        self.colour_rules = read_colour_rules()
         self.push_screen(SessionsScreen(self.capture_list, self._empty_text))
         if self._first_path is not None:
             self.open(self._first_path)
-        if self.keys.errors:
-            notify(self, self.keys.errors, bad=True)
+        errors = [*filter(None, [self.keys.errors]), *self.colour_rules.errors]
+        if errors:
+            notify(self, errors, bad=True)
 
     def on_unmount(self) -> None:
         """Stop reading."""
@@ -171,13 +176,14 @@ class TuiApp(Host):
 
     def on_open_requested(self, event: OpenRequested) -> None:
         """Show the traffic of a capture."""
-        self.open(event.path, is_at_longest_wait=event.is_at_longest_wait)
+        self.open(event.path, is_at_longest_wait=event.is_at_longest_wait, filter_text=event.filter_text)
 
-    def open(self, path: Path, *, is_at_longest_wait: bool = False) -> None:
-        """Show the traffic of a capture; at the call that has waited longest, if that is wanted."""
+    def open(self, path: Path, *, is_at_longest_wait: bool = False, filter_text: str | None = None) -> None:
+        """Show the traffic of a capture; at the call that has waited longest, or filtered, if that is wanted."""
         capture = self.open_capture(path)
         if capture is not None:
-            self.push_screen(TrafficScreen(replace(capture, is_at_longest_wait=is_at_longest_wait)))
+            wanted = replace(capture, is_at_longest_wait=is_at_longest_wait, filter_text=filter_text)
+            self.push_screen(TrafficScreen(wanted))
 
     def open_capture(self, path: Path) -> OpenCapture | None:
         """Start reading a capture; returns None, and notifies the user, if it cannot be read."""

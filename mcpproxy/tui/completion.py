@@ -42,18 +42,23 @@ def completion_of(word: str, candidates: Iterable[str]) -> Completion | None:
     return Completion(common if len(common) > len(word) else word, tuple(matches))
 
 
-def filter_completion(text: str, kinds: Iterable[CallKind]) -> tuple[str, Completion | None]:
+def filter_completion(
+    text: str, kinds: Iterable[CallKind], saved_names: Iterable[str] = ()
+) -> tuple[str, Completion | None]:
     """Complete the last term of a filter.
 
     Args:
         text: the text up to the cursor.
         kinds: the kinds of requests so far; their methods and names are the candidates.
+        saved_names: the names of saved filters, which follow an `@`.
 
     Returns:
         The term, and its completion.
     """
     term = ["", *_TERMS.findall(text)][-1].lstrip(" \t()")
     match = _KEYED_TERM.fullmatch(term)
+    if term.startswith("@"):
+        return term, completion_of(term, [f"@{name}" for name in saved_names])
     if match is None:
         keys = [f"{key}{'>' if KEYS[key].is_ordered and key != 'level' else ':'}" for key in KEYS]
         return term, completion_of(term, [*keys, "and", "or", "not"])

@@ -12,6 +12,7 @@ from textual.screen import Screen
 
 from analysis.rules.finding import Finding
 from mcpproxy.sql.client import SqlClient
+from mcpproxy.tui.colours.rules import ColourRules
 from mcpproxy.tui.data.capture_list import CaptureList
 from mcpproxy.tui.data.checking import CaptureChecker
 from mcpproxy.tui.data.findings import Findings
@@ -27,6 +28,7 @@ class Host(App[None]):
     sql: SqlClient
     keys: KeyBindings
     key_queue: KeyQueue
+    colour_rules: ColourRules
     checking: CaptureChecker
     return_crumbs: Sequence[str]
     """The breadcrumb of the screen to return to from another capture, without the list of sessions."""

@@ -79,9 +79,9 @@ class DetailRead(Message):
 class OpenRequested(Message):
     """The user wants to see the traffic of a capture."""
 
-    def __init__(self, path: Path, *, is_at_longest_wait: bool = False) -> None:
+    def __init__(self, path: Path, *, is_at_longest_wait: bool = False, filter_text: str | None = None) -> None:
         super().__init__()
-        self.path, self.is_at_longest_wait = path, is_at_longest_wait
+        self.path, self.is_at_longest_wait, self.filter_text = path, is_at_longest_wait, filter_text
 
 
 class SqlReplied(Message):

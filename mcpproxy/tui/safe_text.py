@@ -6,6 +6,7 @@ them. All text that passes through here is sanitised, regardless of its origin: 
 sanitising does.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -18,7 +19,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Static
 
-from mcpproxy.sanitise import MAX_CELL_CHARS, sanitise
+from mcpproxy.sanitise import MAX_CELL_CHARS, escape, sanitise
 from mcpproxy.wording.cells import fit
 from mcpproxy.wording.spans import Role, Span
 
@@ -30,6 +31,19 @@ STYLES: Final[dict[Role, str]] = {
     "warm": "bold $text-warning",
     "bad": "bold $text-error",
 }
+
+_EMOJI_SEQUENCE: Final = re.compile(
+    "[\ufe0e\ufe0f\u200d]|(?<=[\u2190-\u2bff\U0001f000-\U0001faff])[\U0001f3fb-\U0001f3ff]"
+    "|(?P<tone>[\U0001f3fb-\U0001f3ff])"
+)
+"""What is not drawn of a sequence of emoji, and skin tones that follow no emoji."""
+MAX_TOAST_CHARS: Final = 300
+MAX_TOAST_LINES: Final = 5
+MIN_TOAST_S: Final = 4.0
+"""How long a short message is shown, in seconds."""
+MAX_TOAST_S: Final = 20.0
+READ_CHARS_PER_S: Final = 15
+"""How many characters a person reads per second, who has to find the message first."""
 
 
 def role_styles(widget: Widget, base: Style, prefix: str) -> dict[Role, Style]:
@@ -48,10 +62,24 @@ def cursor_styles(widget: Widget, base: Style, prefix: str) -> dict[Role, Style]
     return {**styles, "dim": styles["plain"]}
 
 
+def drawable(text: str) -> str:
+    """Returns sanitised text as it is drawn: only what every terminal draws in the same number of cells.
+
+    Terminals disagree about the width of joined emoji, and of those with a skin tone or a presentation; a line would be
+    shifted from there on. So emoji are drawn next to each other, in their plain form.
+    """
+    return text if text.isascii() else _EMOJI_SEQUENCE.sub(_plain_emoji, text)
+
+
+def _plain_emoji(match: re.Match[str]) -> str:
+    tone = match["tone"]
+    return "" if tone is None else escape(tone)
+
+
 def content(spans: str | Iterable[Span], limit: int = MAX_CELL_CHARS) -> Content:
     """Text with roles, for widgets that accept content; line feeds in the text become `\\n`."""
     parts = [Span(spans)] if isinstance(spans, str) else list(spans)
-    return Content.assemble(*((sanitise(part.text, limit), STYLES[part.role]) for part in parts))
+    return Content.assemble(*((drawable(sanitise(part.text, limit)), STYLES[part.role]) for part in parts))
 
 
 def lines(rows: Iterable[str | Iterable[Span]]) -> Content:
@@ -66,7 +94,7 @@ def segments(spans: Iterable[Span], width: int, styles: dict[Role, Style], *, ri
     for span in spans:
         if cells_left <= 0:
             break
-        full_text = sanitise(span.text)
+        full_text = drawable(sanitise(span.text))
         is_simple = full_text.isascii() and len(full_text) <= cells_left
         text = full_text if is_simple else fit(full_text, cells_left)
         size = len(text) if is_simple else cell_len(text)
@@ -101,7 +129,8 @@ def marked_strip(line: Strip, text: str, marks: Iterable[tuple[int, int, Style]]
     parts: list[Segment] = []
     position = 0
     for start, end, style in marks:
-        first_cell, end_cell = cell_len(text[:start]), min(cell_len(text[:end]), line.cell_length)
+        first_cell = cell_len(drawable(text[:start]))
+        end_cell = min(cell_len(drawable(text[:end])), line.cell_length)
         if position <= first_cell < end_cell:
             parts += line.crop(position, first_cell)
             parts += (
@@ -112,9 +141,21 @@ def marked_strip(line: Strip, text: str, marks: Iterable[tuple[int, int, Style]]
     return strip([*parts, *line.crop(position)], line.cell_length) if parts else line
 
 
-def notify(app: App[None], text: str, *, bad: bool = False) -> None:
-    """Show a short message in the corner of the screen."""
-    app.notify(sanitise(text, 300), markup=False, severity="error" if bad else "information", timeout=4)
+def notify(app: App[None], text: str | Sequence[str], *, bad: bool = False) -> None:
+    """Show a short message above the foot of the screen, long enough to be read.
+
+    Args:
+        app: the app.
+        text: the message, or its lines, of which the first are shown.
+        bad: whether something failed.
+    """
+    all_lines = [text] if isinstance(text, str) else list(text)
+    shown_lines = [sanitise(line, MAX_TOAST_CHARS) for line in all_lines[:MAX_TOAST_LINES]]
+    if len(all_lines) > MAX_TOAST_LINES:
+        shown_lines.append(f"… and {len(all_lines) - MAX_TOAST_LINES:,} more")
+    message = "\n".join(f"✗ {line}" if bad else line for line in shown_lines)
+    timeout_s = min(MAX_TOAST_S, max(MIN_TOAST_S, len(message) / READ_CHARS_PER_S))
+    app.notify(message, markup=False, severity="error" if bad else "information", timeout=timeout_s)
 
 
 def to_clipboard(app: App[None], text: str) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from typing import Final
 from unicodedata import category, east_asian_width
 
+from mcpproxy.sanitise import EMOJI_JOINER
+
 UNLIMITED_WIDTH: Final = 10_000
 """The width of an output that is not a terminal, in cells: layouts do not pad lines to it, and cut only longer ones."""
 
@@ -23,7 +25,8 @@ def is_narrow(text: str) -> bool:
 def cells(text: str) -> int:
     """Returns how many columns a text takes on a terminal.
 
-    Terminals disagree about symbols with U+FE0F. They count as two here, so that no line becomes longer than it should.
+    Terminals disagree about symbols with U+FE0F, and about emoji that are joined. They count as two here, and as all of
+    the joined emoji, so that no line becomes longer than it should.
     """
     return sum(_char_cells(text)) if _NOT_NARROW.search(text) else len(text)
 
@@ -37,7 +40,12 @@ def _char_cells(text: str) -> Iterator[int]:
             continue
         if char.isascii():
             previous_size = 1
-        elif category(char)[0] == "M" or "\u1160" <= char <= "\u11ff" or "\ud7b0" <= char <= "\ud7ff":
+        elif (
+            char == EMOJI_JOINER
+            or category(char)[0] == "M"
+            or "\u1160" <= char <= "\u11ff"
+            or "\ud7b0" <= char <= "\ud7ff"
+        ):
             yield 0
             continue
         else:
@@ -57,20 +65,23 @@ def fit(text: str, width: int) -> str:
     for index, size in enumerate(_char_cells(text)):
         used_cells += size
         if used_cells > width:
-            return text[:cut_index] + "…"
+            return text[:cut_index].rstrip(EMOJI_JOINER) + "…"
         if used_cells <= width - 1:
             cut_index = index + 1
     return text
 
 
 def pieces(text: str, width: int) -> Iterator[str]:
-    """All of the text in pieces of at most `width` cells, each as full as possible; combining marks stay attached."""
+    """All of the text in pieces of at most `width` cells, each as full as possible.
+
+    Combining marks stay attached, and emoji stay joined, even if they are wider than a piece.
+    """
     if not _NOT_NARROW.search(text):
         yield from (text[start : start + width] for start in range(0, max(1, len(text)), width))
         return
     piece_start = base_index = used_cells = base_cells = 0
     for index, size in enumerate(_char_cells(text)):
-        if size and text[index] != "\ufe0f":
+        if size and text[index] != "\ufe0f" and text[index - 1 : index] != EMOJI_JOINER:
             base_index, base_cells = index, 0
         base_cells += size
         used_cells += size

@@ -45,27 +45,35 @@ def excerpt(raw: bytes, pointer: str, width: int) -> Excerpt:
             return Excerpt(text, is_plain=not pointer)
         return Excerpt(text, 0, cells(text))
     start, end = span
-    before_text, is_whole = _before(raw, start, width * 2 // 3)
     value_text = sanitise_bytes(raw[start:end], width + 1)
-    text = fit(before_text + value_text + sanitise_bytes(raw[end : end + 4 * width], width + 1), width)
+    after_text = sanitise_bytes(raw[end : end + 4 * width], width + 1)
+    before_text, is_whole = _before(raw, start, width * 2 // 3, width - cells(value_text + after_text))
+    text = fit(before_text + value_text + after_text, width)
     indent = cells(before_text)
     return Excerpt(
         text, indent, max(1, min(cells(value_text), width - indent)), is_whole and resolved_pointer == pointer
     )
 
 
-def _before(raw: bytes, start: int, width: int) -> tuple[str, bool]:
-    """Returns what precedes a place, cut to leave room for the place itself, and whether that is all of it."""
+def _before(raw: bytes, start: int, width: int, spare_cells: int) -> tuple[str, bool]:
+    """Returns what precedes a place, cut to leave room for the place itself, and whether that is all of it.
+
+    Args:
+        raw: the payload.
+        start: where the place begins.
+        width: the cells that it may take.
+        spare_cells: the cells that the place and what follows it leave; it may take these, too.
+    """
     if start <= width:
         text = sanitise_bytes(raw[:start], None)
         if cells(text) <= width:
             return text, True
-    for context in (_CONTEXT_BYTES, _CONTEXT_BYTES // 4, 0):
+    for context in (max(spare_cells - 1, _CONTEXT_BYTES), _CONTEXT_BYTES, _CONTEXT_BYTES // 4, 0):
         begin = max(0, start - context)
         while begin < start and 0x80 <= raw[begin] < 0xC0:
             begin += 1
         text = "…" + sanitise_bytes(raw[begin:start], None)
-        if cells(text) <= width:
+        if cells(text) <= max(width, spare_cells):
             return text, False
     return "", False
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from analysis.conversation.call import ERRORS, FAILURES, Call, Outcome, outcome_of
+from analysis.conversation.loss_counter import LostRecords
 from analysis.conversation.message import Response
 from analysis.facts import text_of_error
 from mcpproxy.sanitise import sanitise
@@ -93,6 +94,9 @@ def fate_status(call: Call, *, says_how: bool = True) -> Status:
     is_abandoned = call.abandoned_ns is not None
     status = outcome_status(call.outcome, is_abandoned=is_abandoned)
     texts = []
+    lost_records = call.lost_records
+    if lost_records is not None:
+        texts.append(f": the answer may be lost with {lost_records_text(lost_records)}")
     if call.outcome is Outcome.FAILED:
         texts.append(f": {failure_text(call.http, call.broken_after_ns)}")
     if waited_ns is not None and call.outcome is Outcome.CANCELLED:
@@ -107,6 +111,23 @@ def fate_status(call: Call, *, says_how: bool = True) -> Status:
     if call.probable_answer is not None:
         texts.append(f", {sanitise(call.probable_answer.text, MAX_EXCERPT_CHARS)}")
     return status._replace(text="".join(texts))
+
+
+def lost_records_text(lost_records: LostRecords) -> str:
+    """The lost records among which a response may be: `records 120 to 140`, `records in 3 places from 120 to 300`."""
+    first, last, places = lost_records
+    if first == last:
+        return f"record {first:,}"
+    if places == 1:
+        return f"records {first:,} to {last:,}"
+    return f"records in {places:,} places from {first:,} to {last:,}"
+
+
+def lost_answer_forms(lost_records: LostRecords) -> tuple[str, ...]:
+    """How a row says that a response may be lost, from the longest form to the shortest."""
+    first, last, _ = lost_records
+    numbers = f"{first:,}" if first == last else f"{first:,}–{last:,}"
+    return f"answer lost with {numbers}?", f"lost with {numbers}?", f"lost {numbers}?", _WORDS[Outcome.NOT_RECORDED]
 
 
 def waiting_status(waited_ns: int | None = None) -> Status:

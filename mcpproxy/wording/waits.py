@@ -85,6 +85,17 @@ def client_wait_fact(request_title: str, frame: int, waited_ns: int, *, is_certa
     return Fact("because" if is_certain else "perhaps", text, is_bad=True)
 
 
+def closed_output_fact(record: int, ago_ns: int) -> Fact:
+    """That the server cannot answer, because it has closed its output.
+
+    Args:
+        record: the number of the record that says so.
+        ago_ns: how long ago that was.
+    """
+    text = f"the server closed its output {duration(ago_ns)} ago (record {record:,}), so it cannot answer"
+    return Fact("because", text, is_bad=True)
+
+
 def sign_of_life_fact(receiver: str, place: str, ago_ns: int | None, *, is_over: bool = False) -> Fact:
     """When the side that should respond last sent anything.
 
@@ -151,7 +162,9 @@ def http_wait_fact(
     return Fact("response", f"{status}, its stream is open: {count}{last}")
 
 
-def process_fact(pid: int, name: str, state: str, wait_channel: str, *, is_child: bool = False) -> Fact:
+def process_fact(
+    pid: int, name: str, state: str, wait_channel: str, processor_ns: int = 0, *, is_child: bool = False
+) -> Fact:
     """What a process is doing: `4711 node sleeps: it reads from a pipe (pipe_read)`.
 
     Args:
@@ -159,16 +172,20 @@ def process_fact(pid: int, name: str, state: str, wait_channel: str, *, is_child
         name: its name. Untrusted.
         state: `running`, `sleeping`, `blocked`, `stopped`, `traced`, `zombie` or `gone`.
         wait_channel: the function of the kernel in which it sleeps; empty if unknown.
+        processor_ns: how much processor time it has used; 0 if unknown.
         is_child: whether it is not the server's process itself, but the youngest that it has started.
     """
     name_text = f" {sanitise(name, MAX_PROCESS_NAME_CHARS)}" if name else ""
     reason = next((text for channels, text in _WAIT_REASONS if wait_channel in channels), "")
     channel = sanitise(wait_channel, MAX_PROCESS_NAME_CHARS)
-    doing = f": it {reason}" if reason else f" in {channel}" if channel else ""
-    is_waiting = state in ("sleeping", "blocked")
+    doing = ""
+    if state in ("sleeping", "blocked"):
+        doing = f": it {reason}" if reason else f" in {channel}" if channel else ""
+    elif state == "running" and processor_ns:
+        doing = f"; so far it has used {duration(processor_ns)} of processor time"
     return Fact(
         "its child" if is_child else "process",
-        f"{pid}{name_text} {_STATE_WORDS[state]}{doing if is_waiting else ''}",
+        f"{pid}{name_text} {_STATE_WORDS[state]}{doing}",
         state in _BAD_STATES,
     )
 

@@ -98,7 +98,17 @@ def test_bytes_and_text_are_shown_alike(text: str, limit: int) -> None:
         ("⚠\ufe0f 1\ufe0f\u20e3 ℹ\ufe0f", "⚠\ufe0f 1\ufe0f\u20e3 ℹ\ufe0f"),
         ("a\ufe0f", "a\\ufe0f"),
         ("⚠\ufe0f\ufe0f", "⚠\ufe0f\\ufe0f"),
-        ("👨\u200d👩", "👨\\u200d👩"),
+        ("👨\u200d👩\u200d👧", "👨\u200d👩\u200d👧"),
+        ("❤\ufe0f\u200d🔥", "❤\ufe0f\u200d🔥"),
+        ("🤷🏾\u200d♀\ufe0f", "🤷🏾\u200d♀\ufe0f"),
+        ("👨\u200d\u200d👩", "👨\\u200d\\u200d👩"),
+        ("👨" + "\u200d👩" * 4, "👨" + "\u200d👩" * 3 + "\\u200d👩"),
+        ("👨🏽\u200d👩 " * 5, "👨🏽\u200d👩 " * 5),
+        ("👨\u200da", "👨\\u200da"),
+        ("a\u200d👩", "a\\u200d👩"),
+        ("a\ufe0f\u200d👩", "a\\ufe0f\\u200d👩"),
+        ("👨\u200d", "👨\\u200d"),
+        ("\u200d👨", "\\u200d👨"),
         ("a\u00a0b\u3000c", "a\u00a0b\u3000c"),
         ("e\u0301", "e\u0301"),
         ("\u0301e", "\\u0301e"),
@@ -117,6 +127,11 @@ def test_a_long_text_is_clipped_with_an_ellipsis_and_never_inside_an_escape() ->
     assert sanitise("ab\x1bcd", 6) == "ab…"
     assert sanitise("abc", 1) == "…"
     assert sanitise_bytes(b"\xff" * 5000, 9) == "\\xff\\xff…"
+
+
+def test_a_joiner_is_cut_with_the_emoji_that_it_joins() -> None:
+    assert sanitise("ab👨\u200d👩cd", 5) == "ab👨…"
+    assert sanitise("ab👨\u200d👩cd", 6) == "ab👨\u200d👩…"
 
 
 def test_marks_beyond_the_eighth_are_escaped() -> None:

@@ -13,6 +13,11 @@ const PRESENTATION = /[\ufe0e\ufe0f]/;
 const MARK = /[\p{M}\u1160-\u11ff\ud7b0-\ud7ff]/u;
 // Characters that exist as text and as emoji: after a letter, a selector would be a hidden bit.
 const HAS_PRESENTATIONS = /[#*0-9ℹ]|[^\p{L}\x00-\x7f]/u;
+// Joins emoji to one, of at most four; anywhere else, it could hide text.
+const JOINER = "\u200d";
+const JOINERS_IN_A_ROW = 3;
+const EMOJI = /[\u2190-\u2bff\u{1f000}-\u{1faff}]/u;
+const EMOJI_FORM = /[\u{1f3fb}-\u{1f3ff}\ufe0e\ufe0f]/u;
 const SPACE = /\p{Zs}/u;
 const SHORT = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
 
@@ -31,18 +36,27 @@ function visible(text) {
   let before = "";
   // Marks that may still join the character before: none at the start, after a space, and after an escape.
   let room = 0;
-  for (const char of text) {
+  let joiners = JOINERS_IN_A_ROW;
+  const chars = Array.from(text);
+  for (const [index, char] of chars.entries()) {
+    const joins = char === JOINER && joiners > 0 && EMOJI.test(before) && EMOJI.test(chars[index + 1] ?? "");
     const isPresentation = PRESENTATION.test(char);
     const isMark = isPresentation || MARK.test(char);
     const fits = isPresentation ? room === MARKS_IN_A_ROW && HAS_PRESENTATIONS.test(before) : !isMark || room > 0;
-    if (HIDDEN.test(char) || !fits) {
+    if (joins) {
+      room = 0;
+      joiners -= 1;
+      shown += char;
+    } else if (HIDDEN.test(char) || !fits) {
       room = 0;
       shown += escaped(char);
     } else {
       room = isMark ? room - 1 : SPACE.test(char) ? 0 : MARKS_IN_A_ROW;
       shown += char;
     }
-    before = char;
+    if (!joins && before !== JOINER && !EMOJI_FORM.test(char)) joiners = JOINERS_IN_A_ROW;
+    // After an emoji, a selector belongs to it.
+    if (char !== "\ufe0f" || room === 0) before = char;
   }
   return shown;
 }

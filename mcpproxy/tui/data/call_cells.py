@@ -63,6 +63,7 @@ class CallCells:
         code = _CODES[call.outcome if settled_outcome is None else settled_outcome]
         self._note_cancellation(call, row)
         self._note_carrier(call, row)
+        self._note_loss(call)
         abandoned_ns = call.abandoned_ns if calls.is_cancelled[number] else None
         is_newly_abandoned = abandoned_ns is not None and calls.abandoned_ns[number] < 0
         if abandoned_ns is not None:
@@ -119,6 +120,12 @@ class CallCells:
             return
         end_row = None if exchange_end is None else self._filler.row_of(exchange_end.seq, row)
         self._filler.notes.add("carried", call.number, http.number, end_row)
+
+    def _note_loss(self, call: Call) -> None:
+        """Record among which lost records the response may be."""
+        lost_records = call.lost_records
+        if lost_records is not None:
+            self._filler.notes.add("lost", call.number, *lost_records)
 
     def _add_call(self, call: Call, row: int) -> None:
         filler = self._filler

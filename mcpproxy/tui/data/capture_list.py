@@ -39,6 +39,8 @@ class ListedCapture:
         self.tally: Tally | None = None
         """How many findings it has; None if it has not been checked or is still being recorded."""
         self.is_readable = True
+        self.unreadable_reason = ""
+        """Why it cannot be read; empty if it can."""
         self.has_begun = False
         self._file_ns = _time_of(path)
         self._summary_job: tuple[Tail, Summarizer] | None = None
@@ -71,8 +73,9 @@ class ListedCapture:
         try:
             self._key = None if self.is_live else key_of(self.path)
             tail = Tail(self.path)
-        except CaptureError:
+        except CaptureError as error:
             self.is_readable, self.has_full_summary = False, True
+            self.unreadable_reason = str(error).removeprefix(f"cannot read {self.path}: ")
             return
         summarizer = Summarizer()
         summarizer.feed(tail.header)

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from analysis.conversation.call import ProbableAnswer
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.http_exchanges import HttpExchanges as Exchanges
+from analysis.conversation.loss_counter import LostRecords
 from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.session import Peer
 from analysis.reading import CaptureOverview, Losses, Reading
@@ -101,12 +102,15 @@ class Conversation:
         """Messages that cancel a call, by row."""
         self.carriers: dict[int, Carrier] = {}
         """By the number of a call: how it ended, if the exchange of its request does not show it."""
+        self.lost_answers: dict[int, LostRecords] = {}
+        """By the number of a call: the lost records among which its response may be."""
         self._notes: dict[str, dict[int, Any]] = {
             "probable": self.probable_answers,
             "meant": self.guesses,
             "cancelled": self.cancelled_at,
             "cancels": self.cancellations,
             "carried": self.carriers,
+            "lost": self.lost_answers,
         }
         self._peers: dict[int, Peers] = {}
         self._index, self._http = index, http
@@ -205,11 +209,16 @@ def _carrier(exchange: Any, break_row: Any) -> Carrier:
     return Carrier(as_number(exchange), None if break_row is None else as_number(break_row))
 
 
+def _lost_records(first: Any, last: Any, places: Any) -> LostRecords:
+    return LostRecords(as_number(first), as_number(last), as_number(places))
+
+
 _NOTE_PARSERS: Final[dict[str, Callable[..., object]]] = {
     "probable": _probable_answer,
     "meant": str,
     "cancelled": as_number,
     "cancels": _cancellation,
     "carried": _carrier,
+    "lost": _lost_records,
 }
 """The functions that parse the values of a note, by its sort."""

@@ -11,7 +11,7 @@ from analysis.conversation.session import Peer, Session
 from analysis.reading import Reading, Step
 from captures.damage import Damage
 from captures.frame import Frame
-from captures.gaps import lost_range
+from captures.gaps import lost_range, skipped_range
 from captures.record import Record
 from mcpproxy.tui.data.call_cells import CallCells
 from mcpproxy.tui.data.column_filler import ColumnFiller
@@ -83,7 +83,7 @@ class Interpreter:
 
     def _note_loss(self, record: Frame | Record) -> None:
         """Record which records are missing, as a gap record or skipped numbers show."""
-        first, last = record.seq - record.skipped, record.seq - 1
+        first, last = skipped_range(record)
         if isinstance(record, Record) and record.rec == "gap":
             missing_range = lost_range(record)
             if missing_range is None:

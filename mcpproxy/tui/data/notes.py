@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from mcpproxy.tui.data.conversation import MAX_NOTES_PER_SORT
 
-NoteSort: TypeAlias = Literal["cancelled", "cancels", "carried", "probable", "meant"]
+NoteSort: TypeAlias = Literal["cancelled", "cancels", "carried", "probable", "meant", "lost"]
 
 
 class Notes:

@@ -95,6 +95,8 @@ class Reading:
         """The calls that wait, in a live capture."""
         self.server_process: RecordedProcess | None = None
         """The server's process, as far as the capture names it and it has not ended."""
+        self.output_end_row: int | None = None
+        """The row of the record that says that the server has closed its output, on stdio."""
         self.loose_rows = LooseRows()
         """The messages of rows without a call, as far as filters have read them."""
         self.stderr_rows = array("I")
@@ -456,6 +458,8 @@ class Reading:
             self.stderr_rows.append(row)
         elif record.rec in ("exchange", "stream"):
             self.http.on_record(row, record)
+        elif record.rec == "eof" and record.members.get("dir") == "s2c" and record.members.get("by") == "sender":
+            self.output_end_row = row
         elif record.rec in ("process", "close"):
             self.server_process = recorded_process(record.members)
             self._status = record.members.get("status", self._status)

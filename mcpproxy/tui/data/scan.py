@@ -191,11 +191,11 @@ class Scan:
         read_count = 0
         for _ in range(min(len(self._candidates), MAX_CANDIDATES_PER_STEP)):
             row, raw = self._candidates.popleft()
+            if self._reading.is_continued(row) or (raw is not None and not text.is_in(raw)):
+                continue
             facts = column_facts(self._reading, row, raw) if raw is not None and self._has_column_facts else None
             if facts is not None:
                 self._update_selection(row, is_selected=self.row_filter.matches(facts))
-            elif not text.is_in(raw) if raw is not None else self._reading.is_continued(row):
-                continue
             else:
                 self._test_row(row, self._reading.index.read_item(row))
                 read_count += 1

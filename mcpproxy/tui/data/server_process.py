@@ -20,6 +20,7 @@ MAX_FILE_BYTES: Final = 4096
 PS_LIMIT_S: Final = 2.0
 """How long `ps` may take."""
 _MAX_PID: Final = 1 << 31
+_NS_PER_S: Final = 1_000_000_000
 _STATES: Final[dict[str, State]] = {
     "R": "running",
     "S": "sleeping",
@@ -51,6 +52,8 @@ class ProcessState(NamedTuple):
     state: State
     wait_channel: str = ""
     """The function of the kernel in which it sleeps; empty if unknown."""
+    processor_ns: int = 0
+    """How much processor time it has used, to a hundredth of a second; 0 if unknown."""
 
 
 class UnknownState(NamedTuple):
@@ -100,6 +103,7 @@ class _Stat(NamedTuple):
     name: str
     letter: str
     start: str
+    processor_ns: int
 
 
 def _stat(proc: Path, pid: int) -> _Stat | None:
@@ -107,15 +111,16 @@ def _stat(proc: Path, pid: int) -> _Stat | None:
     # The second field is a name in parentheses, which may itself contain parentheses, so the last one counts.
     head, _, rest = _text(proc / str(pid) / "stat").rpartition(")")
     fields = rest.split()
-    if len(fields) < 20 or not fields[19].isdigit():
+    if len(fields) < 20 or not all(field.isdigit() for field in (*fields[11:13], fields[19])):
         return None
-    return _Stat(pid, head.partition("(")[2], fields[0], fields[19])
+    ticks = int(fields[11]) + int(fields[12])
+    return _Stat(pid, head.partition("(")[2], fields[0], fields[19], ticks * _NS_PER_S // os.sysconf("SC_CLK_TCK"))
 
 
 def _state(proc: Path, stat: _Stat) -> ProcessState:
     state = _STATES.get(stat.letter, "running")
     channel = _text(proc / str(stat.pid) / "wchan")
-    return ProcessState(stat.pid, stat.name, state, "" if channel in _NO_CHANNELS else channel)
+    return ProcessState(stat.pid, stat.name, state, "" if channel in _NO_CHANNELS else channel, stat.processor_ns)
 
 
 def _descendants(proc: Path, pid: int) -> Iterator[_Stat]:

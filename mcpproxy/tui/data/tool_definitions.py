@@ -30,6 +30,8 @@ MAX_VERSIONS_PER_TOOL: Final = 50
 """How many definitions of one tool are distinguished; further ones are only counted."""
 MAX_CALLS_PER_STEP: Final = 2000
 """How many calls are searched for a list per step."""
+MAX_DESCRIPTION_CHARS: Final = 300
+"""How many characters of a description are kept for its row."""
 
 _RESULT: Final = OUTCOMES.index(Outcome.RESULT)
 
@@ -44,6 +46,8 @@ class Version(NamedTuple):
     hash: str
     size: int
     tokens_estimate: int
+    description: str = ""
+    """The beginning of the description. Untrusted text."""
 
 
 class Tool(NamedTuple):
@@ -144,11 +148,10 @@ class Tools:
             if number is None:
                 self.omitted_count += 1
                 continue
-            version, tool = (
-                Version(row, position, definition.hash, definition.size, definition.tokens_estimate),
-                self.rows[number],
-            )
+            tool = self.rows[number]
             known_version = next((earlier for earlier in tool.versions if earlier.hash == definition.hash), None)
+            description = "" if known_version is not None else _description(definition)
+            version = Version(row, position, definition.hash, definition.size, definition.tokens_estimate, description)
             versions = (
                 tool.versions
                 if known_version is not None or len(tool.versions) >= MAX_VERSIONS_PER_TOOL
@@ -227,6 +230,12 @@ class Tools:
             ),
             None,
         )
+
+
+def _description(definition: Definition) -> str:
+    """Returns the beginning of the description in a definition."""
+    description = json.loads(definition.text, parse_int=str, parse_float=str).get("description")
+    return description[:MAX_DESCRIPTION_CHARS] if isinstance(description, str) else ""
 
 
 def changed_members(before: Definition, after: Definition) -> tuple[str, ...]:

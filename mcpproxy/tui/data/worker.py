@@ -2,10 +2,11 @@
 
 `checking.py` starts it and sends it the captures to read. It follows captures that grow, and reports the meaning of
 their messages as binary batches (`columns.py`), the findings of the rules, and its progress. The meaning comes first;
-the rules have a separate pass over a large capture, and over one that grows faster than they can check it. The output
-of each pass over a large closed capture is cached, and sent again when that capture is opened again. The worker ends
-when the screen does, even if the screen was killed with `kill -9`. It runs at low priority (nice), and writes nothing
-but this output and the tallies of captures, both in the cache.
+the rules have a separate pass over a large capture, and over one that grows faster than they can check it. The meaning
+of a large closed capture is cached, and sent again when that capture is opened again; the findings come from the list
+that SQL uses, too (`analysis.store.finding_list`). The worker ends when the screen does, even if the screen was
+killed with `kill -9`. It runs at low priority (nice), and writes nothing but these results and the tallies of captures,
+all of them in the cache.
 
 If a capture has more findings than a person can read, most of them are reported without text, by rule and frame only.
 """
@@ -17,14 +18,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 from analysis.checking.checker import RuleSelection
 from analysis.child_process import Parent, as_json, from_json
-from analysis.output_cache import OutputCache, Subject
+from analysis.output_cache import OutputCache
 from analysis.reading import Reading, Step
 from analysis.rules.finding import Finding
+from analysis.store.finding_list import Conclusion, FindingList, conclusion_of, listed_findings
 from analysis.tally import Tally, key_of, save
 from captures.errors import CaptureError
 from captures.file import is_live
@@ -43,6 +46,8 @@ report only once it has been checked."""
 POLL_INTERVAL_S: Final = 0.05
 MAX_LAG_S: Final = 0.25
 """How long the meaning of a live capture's messages may wait for the rules."""
+LISTED_PER_STEP: Final = 1000
+"""How many findings of the list are sent per step."""
 MAX_TEXTS_PER_CAPTURE: Final = 10_000
 """How many findings of a capture are reported with their text."""
 MIN_TEXTS_PER_RULE: Final = 50
@@ -120,14 +125,20 @@ class FindingSender:
     def on_step(self, step: Step) -> None:
         """Process the next step of the reading."""
         for finding in step.findings:
-            self._report(finding)
+            self.on_finding(finding)
         if step.findings and step.item is None:
             self._reported_entries = -1  # time alone has made them certain
         self._entry_count += step.item is not None
 
     def send(self, reading: Reading, *, has_caught_up: bool, has_ended: bool) -> None:
         """Send the progress, if a report is due."""
-        now = time.monotonic()
+        self.send_conclusion(
+            conclusion_of(reading, self._entry_count), has_caught_up=has_caught_up, has_ended=has_ended
+        )
+
+    def send_conclusion(self, conclusion: Conclusion, *, has_caught_up: bool = True, has_ended: bool = True) -> None:
+        """Send what is known so far besides the findings, if a report is due; at the end, one is always due."""
+        now, self._entry_count = time.monotonic(), conclusion.entry_count
         if has_ended:
             # A live capture has no cache key before it has ended, and no cache file is written for it afterwards.
             key = self._key or key_of(self._path)
@@ -147,12 +158,13 @@ class FindingSender:
             "even": has_caught_up,
             "ended": has_ended,
             "tally": self._tally,
-            "faults": sorted(reading.faults),
-            "forgotten": [loss.text for loss in reading.forgotten],
+            "faults": conclusion.faults,
+            "forgotten": conclusion.forgotten,
         }
         self._send_message(as_json(report))
 
-    def _report(self, finding: Finding) -> None:
+    def on_finding(self, finding: Finding) -> None:
+        """Send a finding, unless it was sent in an earlier pass."""
         self._tally = self._tally.plus(finding.level, finding.finding_count)
         if not self._in_full:
             return
@@ -195,6 +207,8 @@ class CapturePass:
         self.finding_sender: FindingSender | None = None
         self.output: OutputCache | None = None
         """The output, which is cached once all of it has been sent; None if it is not cached."""
+        self.finding_list: FindingList | None = None
+        """The list of findings, which is kept at the end; None if the rules do not judge the whole capture."""
         self.has_ended = False
 
     @property
@@ -228,26 +242,31 @@ class CapturePass:
             self.column_sender.on_step(step)
         if self.finding_sender is not None:
             self.finding_sender.on_step(step)
+        if self.finding_list is not None:
+            self.finding_list.on_step(step)
 
     def _finish(self) -> None:
         for step in self.reading.finish():
             self._on_step(step)
+        if self.finding_list is not None:
+            self.finding_list.save(self.reading)
         self.has_ended = True
 
 
 class CachedPass:
-    """Sends the cached output of an earlier pass over a capture again."""
+    """Sends the meaning of a capture's messages again, from the cached output of an earlier pass."""
 
-    def __init__(self, number: int, messages: Iterator[bytes], send_message: MessageSender, *, is_urgent: bool) -> None:
+    is_urgent = True
+
+    def __init__(self, number: int, messages: Iterator[bytes], send_message: MessageSender) -> None:
         """Start with nothing sent.
 
         Args:
             number: identifies the capture in all messages.
             messages: the messages of the earlier pass, with any number.
             send_message: sends a message.
-            is_urgent: whether they contain the meaning of the capture's messages.
         """
-        self._number, self._messages, self._send_message, self.is_urgent = number, messages, send_message, is_urgent
+        self._number, self._messages, self._send_message = number, messages, send_message
         self.has_ended = False
 
     def step(self) -> bool:
@@ -268,6 +287,40 @@ class CachedPass:
     def close(self) -> None:
         """Stop sending."""
         self._messages = iter(())
+
+
+class ListedPass:
+    """Sends the findings of a capture from the list in the cache."""
+
+    is_urgent = False
+
+    def __init__(self, entries: Iterator[Finding | Conclusion], sender: FindingSender) -> None:
+        """Start with nothing sent.
+
+        Args:
+            entries: the findings, and then the conclusion.
+            sender: sends them.
+        """
+        self._entries, self._sender = entries, sender
+        self.has_ended = False
+
+    def step(self) -> bool:
+        """Send a little more.
+
+        Raises:
+            LookupError, TypeError, ValueError, zlib.error: the list was forged.
+        """
+        for entry in islice(self._entries, LISTED_PER_STEP):
+            if isinstance(entry, Conclusion):
+                self._sender.send_conclusion(entry)
+                self.has_ended = True
+            else:
+                self._sender.on_finding(entry)
+        return True
+
+    def close(self) -> None:
+        """Stop sending."""
+        self._entries = iter(())
 
 
 class ReadingTask:
@@ -301,38 +354,45 @@ class ReadingTask:
         self._is_live = is_live(segments(path)[-1])
         self._behind_since: float | None = None
         """When the shared pass began to lag behind the capture; None if it has caught up."""
-        self._passes: list[CapturePass | CachedPass] = []
+        self._passes: list[CapturePass | CachedPass | ListedPass] = []
+        finding_sender = FindingSender(number, path, send_message, in_full=in_full) if with_rules else None
+        entries = listed_findings(path) if with_rules else None
+        if entries is not None and finding_sender is not None:
+            self._passes.append(ListedPass(entries, finding_sender))
+            finding_sender = None
         if self.is_shown and is_cached(path):
-            self._add_pass("meaning", most)
-            if with_rules:
-                self._add_pass("findings", most)
+            self._add_meaning_pass(most)
+        elif self.is_shown:
+            self._add_capture_pass(finding_sender, max_rows=most)
             return
-        only_pass = CapturePass(path, with_rules=with_rules)
-        if self.is_shown:
-            only_pass.column_sender = ColumnSender(number, only_pass, send_message, most)
-        if with_rules:
-            only_pass.finding_sender = FindingSender(number, path, send_message, in_full=in_full)
-        self._passes.append(only_pass)
+        if finding_sender is not None:
+            self._add_capture_pass(finding_sender)
 
-    def _add_pass(self, about: Subject, max_rows: int) -> None:
-        """Add a pass for one purpose over a large closed capture; from the cache if an earlier pass is cached."""
-        is_urgent = about == "meaning"
-        output = cache_of(self._path, about, max_rows)
+    def _add_meaning_pass(self, max_rows: int) -> None:
+        """Add a pass over a large closed capture for the meaning of its messages; from the cache if it is cached."""
+        output = cache_of(self._path, "meaning", max_rows)
         messages = output.cached()
         if messages is not None:
-            self._passes.append(CachedPass(self.number, messages, self._send_message, is_urgent=is_urgent))
+            self._passes.append(CachedPass(self.number, messages, self._send_message))
             return
 
         def cache_and_send(message: bytes) -> None:
             output.add(message)
             self._send_message(message)
 
-        new_pass = CapturePass(self._path, with_rules=not is_urgent)
+        new_pass = CapturePass(self._path, with_rules=False)
         new_pass.output = output
-        if is_urgent:
-            new_pass.column_sender = ColumnSender(self.number, new_pass, cache_and_send, max_rows)
-        else:
-            new_pass.finding_sender = FindingSender(self.number, self._path, cache_and_send, in_full=True)
+        new_pass.column_sender = ColumnSender(self.number, new_pass, cache_and_send, max_rows)
+        self._passes.append(new_pass)
+
+    def _add_capture_pass(self, finding_sender: FindingSender | None, max_rows: int = 0) -> None:
+        """Add a pass over the capture: for the findings, for the meaning of up to so many rows, or for both."""
+        new_pass = CapturePass(self._path, with_rules=finding_sender is not None)
+        new_pass.finding_sender = finding_sender
+        if finding_sender is not None:
+            new_pass.finding_list = FindingList(self._path)
+        if max_rows:
+            new_pass.column_sender = ColumnSender(self.number, new_pass, self._send_message, max_rows)
         self._passes.append(new_pass)
 
     @property

@@ -105,9 +105,10 @@ def exchange_view(reading: Reading, row: int, width: int, facts: Sequence[Sequen
         )
     column_width = (width - cells(_SEPARATOR)) // 2
     outcome = by_name.get("outcome", ())
+    outcome_lines = [[Span(line, span.role)] for span in outcome[1:] for line in wrapped(span.text, column_width)]
     sides = SideBySideLines(
         _text(reading, request, column_width),
-        _text(reading, response, column_width) if response is not None else [outcome[1:]],
+        _text(reading, response, column_width) if response is not None else outcome_lines,
         column_width,
     )
     other_facts = [fact for fact in facts if _name(fact) not in (*_TIMES, *_SIDES)]

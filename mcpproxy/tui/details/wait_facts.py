@@ -79,6 +79,7 @@ def wait_facts(reading: Reading, number: int) -> list[Fact]:
         return [*_ended_facts(reading, number, waited_ns, receiver, newest)]
     sent_ns = (reading.conversation.capture.wall_ns or 0) + reading.index.t_ns(request_row)
     facts = [
+        *_closed_output_facts(reading, receiver),
         *_blocking_facts(reading, number),
         waits.wait_fact(waited_ns, sent_ns),
         waits.sign_of_life_fact(
@@ -101,7 +102,7 @@ def process_facts(reading: Reading) -> Iterator[Fact]:
     """Yields what the process of a live capture's server is doing."""
     process = reading.server_process
     if reading.conversation.capture.transport == "http":
-        yield waits.unknown_process_fact("mcpproxy did not start this server, but relays HTTP to it")
+        yield waits.unknown_process_fact("the server is reached over HTTP")
         return
     if process is None:
         yield waits.unknown_process_fact("the capture does not name it")
@@ -112,6 +113,13 @@ def process_facts(reading: Reading) -> Iterator[Fact]:
         return
     for position, state in enumerate(states):
         yield waits.process_fact(*state, is_child=position > 0)
+
+
+def _closed_output_facts(reading: Reading, receiver: str) -> Iterator[Fact]:
+    """Yields that the server cannot answer, if it has closed its output."""
+    row = reading.output_end_row
+    if row is not None and row < len(reading.index) and receiver == "server":
+        yield waits.closed_output_fact(reading.index.entry(row).seq, _ago_ns(reading, row))
 
 
 def _blocking_facts(reading: Reading, number: int) -> Iterator[Fact]:

@@ -7,13 +7,9 @@
 The names are the ids of the screens' bindings. An invalid line is reported, and the others apply.
 """
 
-import os
 import re
-import stat
-import tomllib
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from pathlib import Path
 from pkgutil import iter_modules
 from typing import Final, NamedTuple
 
@@ -21,10 +17,10 @@ from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.keys import _character_to_key
 
-from captures.paths import config_directory
+from mcpproxy.tui.configuration import read_table
 from mcpproxy.tui.screen_entries import entries
 
-MAX_KEYS_FILE_BYTES: Final = 64 << 10
+KEYS_FILE: Final = "keys.toml"
 REQUIRED_BINDINGS: Final = frozenset(
     ("quit", "back", "help", "open", "up", "down", "page-up", "page-down", "first", "last", "panes", "filter")
 )
@@ -41,35 +37,11 @@ class KeyBindings(NamedTuple):
     """What is invalid in the file; empty if nothing is."""
 
 
-def keys_path() -> Path | None:
-    """Returns the path of the file, or None if the home directory is unknown."""
-    directory = config_directory()
-    return Path(directory, "keys.toml") if directory is not None else None
-
-
 def read_keys() -> KeyBindings:
     """Read the user's key bindings; returns none if there is no such file."""
-    path = keys_path()
-    try:
-        if path is None:
-            return KeyBindings({})
-        # A pipe would keep the app waiting for a writer.
-        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return KeyBindings({}, f"{path} is not a regular file")
-            text = file.read(MAX_KEYS_FILE_BYTES).decode()
-        table = tomllib.loads(text)
-    except FileNotFoundError:
-        return KeyBindings({})
-    except OSError as error:
-        return KeyBindings({}, f"cannot read {path}: {error.strerror}")
-    except (ValueError, RecursionError) as error:
-        return KeyBindings({}, f"{path}: {error}")
-    key_table = table.get("keys", {})
-    if not isinstance(key_table, dict) or set(table) - {"keys"}:
-        return KeyBindings({}, f"{path}: expected one table, [keys]")
+    table = read_table(KEYS_FILE, "keys")
     defaults, keymap, errors = default_keys(), {}, []
-    for name, value in key_table.items():
+    for name, value in table.entries.items():
         keys = value if isinstance(value, list) else [value]
         if name not in defaults:
             errors.append(f"there is no action {name}")
@@ -78,7 +50,8 @@ def read_keys() -> KeyBindings:
         else:
             keymap[name] = ",".join(keys)
     errors += _remove_clashes(keymap, defaults)
-    return KeyBindings(keymap, f"{path.name}: {'; '.join(errors)}" if errors else "")
+    own_errors = [f"{KEYS_FILE}: {'; '.join(errors)}"] if errors else []
+    return KeyBindings(keymap, "; ".join([*table.errors, *own_errors]))
 
 
 def _remove_clashes(keymap: dict[str, str], defaults: Mapping[str, str]) -> list[str]:

@@ -15,8 +15,10 @@ from mcpproxy.wording.spans import Span
 from mcpproxy.wording.wrapping import wrapped
 
 
-def finding_lines(finding: Finding, width: int, proof: Sequence[list[Span]] = ()) -> list[list[Span]]:
-    """Returns a finding in full, with its proof if that has been read, and the summary of its rule."""
+def finding_lines(
+    finding: Finding, width: int, proof: Sequence[list[Span]] = (), *, with_page: bool = False
+) -> list[list[Span]]:
+    """Returns a finding in full, with its proof if that has been read, and the summary or the page of its rule."""
     sign, role = SIGNS[finding.level], LEVELS[finding.level]
     head = [Span(f"{sign} {finding.level}  ", role), Span(finding.rule, "accent")]
     place_texts = [f"frame {finding.frame:,}"]
@@ -30,6 +32,8 @@ def finding_lines(finding: Finding, width: int, proof: Sequence[list[Span]] = ()
         place_texts.append(f"see also {', '.join(f'{number:,}' for number in finding.related[:5])}")
     lines = [head, [Span("  ".join(place_texts), "dim")]]
     lines += [[Span(line)] for line in wrapped(sanitise(finding.message, None), width)]
+    if with_page and finding.rule in rules():
+        return [*lines, *proof, [], *page_lines(finding.rule, width)[2:]]
     return [*lines, *proof, *rule_lines(finding.rule, width, is_short=True)]
 
 
@@ -113,5 +117,5 @@ def losses_text(losses: Sequence[MissingRange]) -> str:
     )
     if len(losses) > 1:
         range_text = f"{len(losses):,} places, the first {range_text}"
-        return f"▲ {lost_text(count)} in {range_text}"
-    return f"▲ {lost_text(count)}: {range_text}"
+        return f"{lost_text(count)} in {range_text}"
+    return f"{lost_text(count)}: {range_text}"

@@ -1,6 +1,7 @@
 """Finding rows: the lines of the list of findings: a head for each rule, and identical findings in one line."""
 
 from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple, TypeAlias
 
@@ -15,12 +16,25 @@ COLUMNS: Final = (
     Column("mark", "", 1),
     Column("frame", "frame", 8, is_right_aligned=True),
     Column("time", "time", 10, is_right_aligned=True, drop=1),
-    Column("who", "who", 9, drop=2),
+    Column("who", "who", 7, drop=2),
     Column("text", "finding", 24, stretch=True),
 )
 MAX_LISTED_AT_FIRST: Final = 20
 """How many findings are listed for each rule until the user asks for the rest."""
 Identity: TypeAlias = tuple[str, Level, str, str, str]
+
+
+def fitted_finding_columns(last_frame: int, last_ns: int) -> tuple[Column, ...]:
+    """Returns the columns, no wider than the numbers and times of a capture need.
+
+    Args:
+        last_frame: the number of its last record.
+        last_ns: the stamp of its last record.
+    """
+    widths = {"frame": len(f"{last_frame:,}"), "time": len(offset_text(last_ns))}
+    return tuple(
+        replace(column, width=max(len(column.title), widths.get(column.name, column.width))) for column in COLUMNS
+    )
 
 
 class FindingGroup(NamedTuple):

@@ -19,6 +19,8 @@ MAX_CELLS_PER_OCTAVE: Final = 8
 """The maximum width of the block for an octave, in cells."""
 MIN_WIDE_CELLS: Final = 100
 """The minimum width of the table at which no heading is shortened, in cells."""
+MAX_MEASURED_ROWS: Final = 200
+"""How many rows are measured to fit the columns: the first ones, so that thousands of kinds cost no more."""
 MAX_NAME_CHARS: Final = 200
 """The maximum length of a method with its name, in characters."""
 UNANSWERED_COLUMN: Final = Column("unanswered", "unanswered", 10, is_right_aligned=True)
@@ -83,7 +85,9 @@ class LatencyRows(MemoryRows[KindFigures]):
         """
         octaves = max((_octave_count(figures, self.axis) for figures in self.items), default=1)
         self._shape_cells, self._octave_cells = MIN_SHAPE_CELLS, 1
-        columns = fitted_columns(_present_columns(self.items, width), map(self.line, range(len(self.items))), width)
+        columns = fitted_columns(
+            _present_columns(self.items, width), map(self.line, range(min(len(self.items), MAX_MEASURED_ROWS))), width
+        )
         if not columns or columns[-1].name != "shape":
             return columns
         left_cells = max(0, width - sum(column.width for column in columns) - len(columns) + 1)

@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 from analysis.conversation.assembly import Assembly
 from analysis.conversation.call import MAX_REASON_CHARS, Call, Outcome
 from analysis.conversation.cancellations import CANCELLATION_METHODS
+from analysis.conversation.loss_counter import LossCounter, LostRecords
 from analysis.conversation.message import (
     Message,
     Notification,
@@ -32,6 +33,20 @@ MAX_LINE_FRAME_BYTES: Final = 1 << 20
 """The size, in bytes, above which the row of a frame shows only members of its record: drawing a line must not parse a
 gigabyte.
 """
+
+
+class _KnownLoss(LossCounter):
+    """The losses after the request of one call, as the worker has reported them."""
+
+    __slots__ = ("_lost_records",)
+
+    def __init__(self, lost_records: LostRecords) -> None:
+        super().__init__()
+        self.count, self._lost_records = 1, lost_records
+
+    def lost_since(self, count: int, after: int, before: int | None = None) -> LostRecords:  # noqa: ARG002
+        """Returns the lost records."""
+        return self._lost_records
 
 
 def message_at(reading: Reading, row: int, frame: Frame) -> Message:
@@ -125,6 +140,8 @@ def call_at(reading: Reading, call_number: int, response: Response | None) -> Ca
     else:
         call.final_outcome = reading.outcome(call_number)
         _set_exchange(reading, call_number, call)
+        lost_records = reading.conversation.lost_answers.get(call_number)
+        call.losses = None if lost_records is None else _KnownLoss(lost_records)
     row = reading.conversation.cancelled_at.get(call_number)
     if row is not None and row < len(reading.index):
         _set_cancellation(reading, call_number, call, row)

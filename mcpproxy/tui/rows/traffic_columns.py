@@ -95,11 +95,12 @@ class NameCells:
             self.widest = min(MAX_NAME_CELLS, max(self.widest, _cells(spans)))
             self.widest_short = min(MAX_NAME_CELLS, max(self.widest_short, _cells(short_call(spans))))
         self._measured_count = len(kinds)
+
+    @property
+    def prefix_cells(self) -> int:
+        """The width of the number of a session before its first message, in cells; 0 if there is only one session."""
         session_count = len(self._reading.columns.session_start_numbers)
-        if session_count > 1:
-            # The first message of a session begins with its number.
-            first_cells = len(f"session {session_count:,}  initialize")
-            self.widest, self.widest_short = max(self.widest, first_cells), max(self.widest_short, first_cells)
+        return len(f"session {session_count:,}  ") if session_count > 1 else 0
 
 
 def _cells(spans: Sequence[Span]) -> int:
@@ -115,8 +116,8 @@ def needs_of(reading: Reading, names: NameCells) -> ColumnNeeds:
         len(str(last)),
         len(offset_text(index.last_ns)),
         reading.http.has_any,
-        names.widest,
-        names.widest_short,
+        min(MAX_NAME_CELLS, names.widest + names.prefix_cells),
+        min(MAX_NAME_CELLS, names.widest_short + names.prefix_cells),
         len(reading.findings) > 0,
     )
 

@@ -13,10 +13,12 @@ from typing import Final
 from analysis.conversation.call import Outcome
 from analysis.protocol.extensions import ENDLESS_METHODS
 from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.colours.row_looks import RowLooks
 from mcpproxy.tui.data.columns import NONE
 from mcpproxy.tui.data.findings import LEVELS, MAX_COUNT_PER_ROW, SIGNS
 from mcpproxy.tui.data.login_folds import LoginFolds
 from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.rows.incompleteness import lost_before
 from mcpproxy.tui.rows.login_row_text import BAD_GLYPH, role_of, row_text_with_logins
 from mcpproxy.tui.rows.row_ids import ids_at
 from mcpproxy.tui.rows.row_text import PENDING_TEXT, RowText, short_call
@@ -27,7 +29,7 @@ from mcpproxy.wording.cells import cells, fit
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.gists import GIST_SEPARATOR, call_gist
 from mcpproxy.wording.spans import Span
-from mcpproxy.wording.statuses import outcome_status, waiting_status
+from mcpproxy.wording.statuses import lost_answer_forms, outcome_status, waiting_status
 from mcpproxy.wording.units import brief_duration, offset_text
 from mcpproxy.wording.waits import MIN_SHOWN_WAIT_NS, waiting_role
 
@@ -41,6 +43,8 @@ MIN_NOTE_CELLS: Final = 24
 """The minimum width of the column with the content in which a note has room, in cells."""
 REQUEST_CONTENT_COLUMNS: Final = ("status", "latency", "more")
 """The columns that the content of a request may extend over if it is alone in them."""
+LOST_ANSWER_COLUMNS: Final = ("status", "latency")
+"""The columns that the status of a request without a response and a latency may extend over."""
 FOLDED_SIGN: Final = "▸"
 UNFOLDED_SIGN: Final = "▾"
 COMPARED_SIGN: Final = "="
@@ -71,15 +75,19 @@ class TrafficRows:
         """The row that is marked for a comparison."""
         self.is_narrow = False
         """Whether the column with the content has no room for a note, so that notes follow the names."""
-        self.is_short = True
+        self.is_short = False
         """Whether tool calls are shown without `tools/`, because the names have no room."""
         self.folds: LoginFolds | None = None
         """Which logins are folded; None if the rows have no folds."""
+        self.looks = RowLooks(reading, ())
+        """What the user's colour rules make of the rows."""
         self._content_width, self._status_width = 24, 14
         self._request_width = 0
         """The width of the columns in which the content of a request has room if it begins in that of the status; 0 if
         they are not next to each other.
         """
+        self._lost_answer_width = 14
+        """The width of the columns in which a row may say that its response is lost."""
         self._wants_turns = False
         """Whether the turns of calls are shown."""
         self._ready = ready
@@ -105,6 +113,7 @@ class TrafficRows:
         if self._wants_turns != ("turn" in widths):
             self._wants_turns = not self._wants_turns
             self._texts.clear()  # only the texts that are read now have turns, or do without
+        self._lost_answer_width = max(width_across(widths, LOST_ANSWER_COLUMNS), widths.get("status", 0))
         self._request_width = width_across(widths, REQUEST_CONTENT_COLUMNS)
         self.is_narrow = widths.get("more", 0) < MIN_NOTE_CELLS
         self._content_width, self._status_width = widths.get("more", 24), widths.get("status", 14)
@@ -112,7 +121,10 @@ class TrafficRows:
     def prefetch(self, first: int, last: int) -> None:
         """Read the rows that are not cached, but wait for at most `PATIENCE_S`."""
         entries = [
-            entry for line in range(first, last) for entry in self._entries_of_line(line) if entry not in self._texts
+            entry
+            for line in range(first, last)
+            for entry in self._entries_of_line(line)
+            if entry not in self._texts or self.looks.must_read(entry, self.marks)
         ]
         if entries and (self._read is None or self._read.done()):
             self._read = self._thread.submit(self._fetch, entries, time.monotonic() + PATIENCE_S)
@@ -142,9 +154,13 @@ class TrafficRows:
             "clock": (Span(self._clock_text(self.reading.index.t_ns(entry)) or "", "dim"),),
             "session": (Span(f"{self.reading.session(entry) or ''}", "dim"),),
         }
+        look = self.looks.look_of(self._entries_of_line(row))
+        loss = lost_before(self.reading, entry)
+        loss_spans = (Span(f"{loss}  ", "bad"),) if loss else ()
         if text.is_wide:
+            what_cell = (*loss_spans, *what_cell)
             what_cell = (*what_cell, Span(f"  {note}", "accent")) if note else what_cell
-            return TableLine({**cell_spans, "what": what_cell}, wide_column="what")
+            return TableLine({**cell_spans, "what": what_cell}, wide_column="what", look=look)
         status_cell = self._status_cell(number, answer, is_answer=is_answer)
         latency_cell = self._latency_cell(number, is_answer=is_answer)
         size = self._size(entry)
@@ -163,7 +179,7 @@ class TrafficRows:
         if self.is_exchanges and number is not None:
             room = self._content_width - (cells(note) + 2 if note and not self.is_narrow else 0)
             gist = call_gist(request_excerpt(gist, answer.details, room), answer.details)
-        is_alone = not (note or latency_cell.text or any(span.text for span in status_cell))
+        is_alone = not (note or loss or latency_cell.text or any(span.text for span in status_cell))
         if is_alone and self._content_width < cells(gist) and self._content_width < self._request_width:
             # It begins where its status would be: the empty cells have room for more of it.
             status_cell, gist, spilling_column = (Span(gist, "dim"),), "", "status"
@@ -177,9 +193,13 @@ class TrafficRows:
             "asked": (Span(units.size(self.reading.index.entry(entry).size), "dim"),),
             "http": (Span("" if http is None else str(http.status), "dim"),),
             "turn": (Span(text.turn, "dim"),),
-            "more": (*((Span(f"{note}  ", "accent"),) if note and not self.is_narrow else ()), Span(gist, "dim")),
+            "more": (
+                *loss_spans,
+                *((Span(f"{note}  ", "accent"),) if note and not self.is_narrow else ()),
+                Span(gist, "dim"),
+            ),
         }
-        return TableLine(cell_spans, spilling_column=spilling_column)
+        return TableLine(cell_spans, spilling_column=spilling_column, look=look)
 
     def entry(self, row: int) -> int | None:
         """The entry that a line shows."""
@@ -286,6 +306,10 @@ class TrafficRows:
         outcome, kind = self.reading.outcome_without_response(number), self.reading.calls.kind[number]
         if outcome in (None, Outcome.UNANSWERED) and self.reading.kinds.all[kind].method in ENDLESS_METHODS:
             return Span("")
+        lost_records = self.reading.conversation.lost_answers.get(number)
+        if outcome is Outcome.NOT_RECORDED and lost_records is not None:
+            forms = lost_answer_forms(lost_records)
+            return Span(next((form for form in forms if cells(form) <= self._lost_answer_width), forms[-1]), "dim")
         if outcome is not None:
             status = outcome_status(outcome, is_abandoned=self.reading.abandoned_ns(number) is not None)
         elif self.reading.has_ended:
@@ -335,7 +359,10 @@ class TrafficRows:
 
     def _fetch(self, entries: Sequence[int], deadline_s: float) -> None:
         for entry in entries:
-            self._texts[entry] = self._text_of(entry)
+            if entry not in self._texts:
+                self._texts[entry] = self._text_of(entry)
+            if self.looks.must_read(entry, self.marks):
+                self.looks.read(entry, self.marks)
         while len(self._texts) > MAX_CACHED_ROWS:
             self._texts.popitem(last=False)
         if time.monotonic() > deadline_s:

@@ -29,19 +29,24 @@ class CaptureScreen(ListScreen):
         """The capture."""
         return self.reading
 
-    def start_thread(self, step: Callable[[], bool], name: str) -> None:
+    def start_thread(self, step: Callable[[], bool], name: str, *, holds_keys: bool = True) -> None:
         """Start a thread that calls `step` again and again, and stop any other thread of the screen.
-
-        Keys wait for the first result, as they may apply to it.
 
         Args:
             step: does some work; returns False if there is nothing to do yet.
             name: the name of the thread.
+            holds_keys: whether keys wait for the first result, as they may apply to it.
         """
         self.stop_thread()
         self._first_result = Future()
-        self.app.key_queue.wait_for(self._first_result)
+        if holds_keys:
+            self.app.key_queue.wait_for(self._first_result)
         self._step_thread = StepThread(step, self._report_progress, self._report_failure, name)
+
+    def hold_keys(self) -> None:
+        """Let keys wait for the first result of the thread, unless it has come."""
+        if self._step_thread is not None and not self._first_result.done():
+            self.app.key_queue.wait_for(self._first_result)
 
     def stop_thread(self) -> None:
         """Stop the thread."""

@@ -6,11 +6,12 @@ from typing import ClassVar, Final
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Container, Vertical
 
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.data.tool_definitions import MAX_VERSIONS_PER_TOOL, ShownDefinition, Tool, Tools
+from mcpproxy.tui.data.tool_definitions import ShownDefinition, Tool, Tools
 from mcpproxy.tui.messages import Progressed
-from mcpproxy.tui.rows.latency_lines import ABANDONED_COLUMN, abandoned_cell, columns_with
+from mcpproxy.tui.rows.tool_rows import COLUMNS, ToolRows
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
@@ -20,62 +21,14 @@ from mcpproxy.tui.widgets.clickable_line import ClickableLine, Piece
 from mcpproxy.tui.widgets.detail_box import MARGIN, MIN_DETAIL_WIDTH
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.reader import Reader
-from mcpproxy.tui.widgets.table import Column, MemoryRows, Table, TableLine
+from mcpproxy.tui.widgets.split import MIN_WIDE_WIDTH
+from mcpproxy.tui.widgets.table import Table
 from mcpproxy.wording import units
 from mcpproxy.wording.counts import count_text
-from mcpproxy.wording.spans import Role, Span
-from mcpproxy.wording.units import brief_duration
-
-COLUMNS: Final = (
-    Column("name", "tool", 16, stretch=True),
-    Column("size", "size", 8, is_right_aligned=True),
-    Column("tokens", "~tokens", 7, is_right_aligned=True, drop=3),
-    Column("calls", "calls", 7, is_right_aligned=True, drop=1),
-    Column("errors", "err", 5, is_right_aligned=True, drop=2),
-    ABANDONED_COLUMN,
-    Column("p95", "p95", 6, is_right_aligned=True, drop=5),
-    Column("note", "", 14, drop=4),
-)
-MAX_NAME_CHARS: Final = 200
-"""The maximum length of a name in a row, in characters."""
+from mcpproxy.wording.spans import Span
 
 VIEWS: Final = ("text", "pretty")
 """The views of a definition."""
-
-
-class ToolRows(MemoryRows[Tool]):
-    """Tools as the rows of a table."""
-
-    def line(self, row: int) -> TableLine:
-        """The cells of a tool."""
-        tool = self.items[row]
-        note, role = tool_note(tool)
-        return TableLine(
-            {
-                "name": (Span(sanitise(tool.name, MAX_NAME_CHARS) or '""'),),
-                "size": (Span(units.size(tool.last.size) if tool.last is not None else "–"),),
-                "tokens": (Span(f"~{tool.last.tokens_estimate:,}" if tool.last is not None else "–", "dim"),),
-                "calls": (Span(f"{tool.calls:,}", "plain" if tool.calls else "dim"),),
-                "errors": (Span(f"{tool.errors:,}", "bad" if tool.errors else "dim"),),
-                "abandoned": abandoned_cell(tool.abandoned),
-                "p95": (Span(brief_duration(tool.p95_ns)),),
-                "note": (Span(note, role),),
-            }
-        )
-
-
-def tool_note(tool: Tool) -> tuple[str, Role]:
-    """The note on a tool: changed, never listed or never called."""
-    if tool.last is None:
-        return "never listed", "bad"
-    if len(tool.versions) > 1:
-        change_count = len(tool.versions) - 1
-        return (
-            "changed"
-            if change_count == 1
-            else f"changed {change_count}{'+' if change_count + 1 >= MAX_VERSIONS_PER_TOOL else ''} times"
-        ), "bad"
-    return ("", "plain") if tool.number is not None else ("never called", "dim")
 
 
 class ToolsScreen(CaptureScreen):
@@ -83,9 +36,13 @@ class ToolsScreen(CaptureScreen):
 
     DEFAULT_CSS = """
     ToolsScreen {
-        & #tools { height: 1fr; }
-        & #below { display: none; }
-        & #reader { height: 55%; display: none; }
+        & #split { height: 1fr; layout: vertical; }
+        & #split.-wide { layout: horizontal; }
+        & #tools { width: 1fr; height: 1fr; }
+        & #box { height: 55%; display: none; }
+        & #box.-open { display: block; }
+        & #split.-wide > #box { width: 50%; height: 100%; display: block; border-left: solid $line; }
+        & #reader { height: 1fr; }
         & #definition { padding: 0 1; }
     }
     """
@@ -127,9 +84,11 @@ class ToolsScreen(CaptureScreen):
     def compose(self) -> ComposeResult:
         """The tools, and the definition of one of them."""
         yield ClickableLine(id="title")
-        yield Table(COLUMNS, place="tools", id="tools")
-        yield ClickableLine(id="below")
-        yield Reader(id="reader", pane="definition")
+        with Container(id="split"):
+            yield Table(COLUMNS, place="tools", id="tools")
+            with Vertical(id="box"):
+                yield ClickableLine(id="below")
+                yield Reader(id="reader", pane="definition")
         yield Foot()
 
     def on_mount(self) -> None:
@@ -150,6 +109,21 @@ class ToolsScreen(CaptureScreen):
         return self._rows.at(self.table.cursor)
 
     @property
+    def is_wide(self) -> bool:
+        """Whether the definition of the tool at the cursor is always shown, next to the list."""
+        return self.size.width >= MIN_WIDE_WIDTH
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the definition is shown."""
+        return self.is_wide or self.box.has_class("-open")
+
+    @property
+    def box(self) -> Vertical:
+        """The definition, with the line above it."""
+        return self.query_one("#box", Vertical)
+
+    @property
     def reader(self) -> Reader:
         """The reader that shows the definition, and searches it."""
         return self.query_one(Reader)
@@ -159,9 +133,8 @@ class ToolsScreen(CaptureScreen):
     @on(Progressed)
     def update_rows(self) -> None:
         """Show the tools that have been read so far."""
-        has_abandoned = any(tool.abandoned for tool in self.tools.rows)
-        self.table.set_columns(columns_with(COLUMNS, is_abandoned=has_abandoned))
         self.replace_rows(self._rows, sorted(self.tools.rows, key=self._order), key=lambda tool: tool.name)
+        self.table.set_columns(self._rows.fit_columns(self.table.room.width or self.size.width))
         self.show_title()
         self._show()
 
@@ -199,12 +172,13 @@ class ToolsScreen(CaptureScreen):
     def _show(self) -> None:
         """Show the definition of the tool at the cursor; request it if it is not loaded."""
         tool = self.selected
-        if not self.reader.display or tool is None:
+        if not self.is_shown or tool is None:
             return
         last_version = tool.versions.index(tool.last) if tool.last in tool.versions else len(tool.versions) - 1
         version = last_version if self._version is None else max(0, min(self._version, len(tool.versions) - 1))
         name_and_version = tool.name, version
-        width = max(MIN_DETAIL_WIDTH, self.size.width - MARGIN)
+        box_width = self.size.width // 2 if self.is_wide else self.size.width
+        width = max(MIN_DETAIL_WIDTH, box_width - MARGIN)
         if (*name_and_version, width) != self._requested:
             self._requested = (*name_and_version, width)
             self.tools.choose_definition(*name_and_version, width)
@@ -216,13 +190,13 @@ class ToolsScreen(CaptureScreen):
         for number, view in enumerate(VIEWS, 1):
             pieces.append(Piece(Span(f"  {number} {view}", "plain" if view == self.view else "dim"), view))
         spans: list[Span] = []
-        if count:
-            seq = self.reading.index.entry(tool.versions[version].row).seq
-            spans.append(Span(f"  from frame {seq:,}", "dim"))
         if count > 1:
             spans.append(Span(f"  definition {version + 1} of {count}  [ ]"))
         if definition.changed_members:
             spans.append(Span(f"  changed: {sanitise(', '.join(definition.changed_members), 100)}", "bad"))
+        if count:
+            seq = self.reading.index.entry(tool.versions[version].row).seq
+            spans.append(Span(f"  from frame {seq:,}", "dim"))
         self.query_one("#below", ClickableLine).show_pieces([*pieces, *map(Piece, spans)])
         if (definition, self.view) == self._shown:
             return
@@ -249,7 +223,7 @@ class ToolsScreen(CaptureScreen):
         """Show the definition, and move the focus to it."""
         if self.selected is None:
             return
-        self.reader.display = self.query_one("#below").display = True
+        self.box.add_class("-open")
         self._show()
         self.pane.focus()
 
@@ -276,7 +250,7 @@ class ToolsScreen(CaptureScreen):
 
     def action_back(self) -> None:
         """End the search, or else close the definition or leave the screen."""
-        if not (self.reader.display and self.reader.end_search()):
+        if not (self.is_shown and self.reader.end_search()):
             super().action_back()
 
     @on(ClickableLine.Clicked, "#below")
@@ -290,8 +264,9 @@ class ToolsScreen(CaptureScreen):
         self.action_into()
 
     def on_resize(self) -> None:
-        """Wrap the definition again."""
-        self._show()
+        """Put the definition next to the list or below it, and wrap it again."""
+        self.query_one("#split").set_class(self.is_wide, "-wide")
+        self.draw_later(self.update_rows)
 
     def action_calls(self) -> None:
         """Show the calls of a tool."""
@@ -317,10 +292,10 @@ class ToolsScreen(CaptureScreen):
         self.start_thread(self.tools.step, "tools")
 
     def close_detail(self) -> bool:
-        """Hide the definition; returns False if it was not shown."""
-        was_shown = self.reader.display
-        self.reader.display = self.query_one("#below").display = False
-        return was_shown
+        """Hide the definition; returns False if it was not shown, or is always shown and the list has the focus."""
+        was_open = not self.table.has_focus if self.is_wide else self.is_shown
+        self.box.remove_class("-open")
+        return was_open
 
 
-ENTRY: Final = ScreenEntry("O", "tools", ToolsScreen, help="tools: definitions, sizes, tokens, calls, errors, changes")
+ENTRY: Final = ScreenEntry("O", "tools", ToolsScreen, help="tools: definitions, sizes, changes")

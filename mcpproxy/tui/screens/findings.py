@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Container
 
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.reading import Reading
@@ -20,6 +21,7 @@ from mcpproxy.tui.rows.finding_rows import (
     FindingItem,
     FindingRows,
     Identity,
+    fitted_finding_columns,
     identity,
     list_items,
 )
@@ -30,6 +32,7 @@ from mcpproxy.tui.screens.rule import RuleScreen
 from mcpproxy.tui.widgets.clickable_line import ClickableLine
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane
+from mcpproxy.tui.widgets.split import MIN_WIDE_WIDTH
 from mcpproxy.tui.widgets.table import Table
 from mcpproxy.tui.widgets.word_box import WordBox
 from mcpproxy.wording.counts import count_text
@@ -39,6 +42,8 @@ MAX_FINDINGS_AT_ONCE: Final = 1000
 """With fewer findings, the lines are rebuilt whenever findings are added."""
 REBUILD_INTERVAL_S: Final = 0.5
 """With more findings, the time between two rebuilds while the check continues, in seconds."""
+MARGIN: Final = 4
+"""The number of cells of a line that the detail cannot use."""
 NO_FINDINGS_TEXT: Final = "nothing found"
 
 
@@ -48,9 +53,11 @@ class FindingsScreen(ListScreen):
     DEFAULT_CSS = """
     FindingsScreen {
         & #forgotten { height: auto; max-height: 3; display: none; padding: 0 1; }
-        & #findings { height: 1fr; }
+        & #findings { height: 1fr; width: 1fr; }
         & #nothing { padding: 1 2; display: none; height: 1fr; }
-        & #detail { height: 9; border-top: solid $line; padding: 0 1; }
+        & #detail { height: 35%; min-height: 9; border-top: solid $line; padding: 0 1; }
+        &.-wide #parts { layout: horizontal; }
+        &.-wide #detail { width: 50%; height: 100%; border-top: none; border-left: solid $line; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -85,12 +92,13 @@ class FindingsScreen(ListScreen):
         return self.reading
 
     def compose(self) -> ComposeResult:
-        """The list, and below it the full text of one finding."""
+        """The list, and below it or next to it the full text of one finding."""
         yield ClickableLine(id="title")
         yield SafeText(id="forgotten")
-        yield Table(COLUMNS, place="findings", id="findings")
-        yield SafeText(id="nothing")
-        yield Pane(id="detail")
+        with Container(id="parts"):
+            yield Table(COLUMNS, place="findings", id="findings")
+            yield SafeText(id="nothing")
+            yield Pane(id="detail")
         yield self.box
         yield Foot()
 
@@ -127,6 +135,11 @@ class FindingsScreen(ListScreen):
         return self._rows.at(self.table.cursor)
 
     @property
+    def is_wide(self) -> bool:
+        """Whether the detail is next to the list."""
+        return self.size.width >= MIN_WIDE_WIDTH
+
+    @property
     def entry(self) -> int | None:
         """The entry that the finding at the cursor is about."""
         item = self.item
@@ -139,7 +152,9 @@ class FindingsScreen(ListScreen):
     @on(WordBox.WordsChanged)
     def update_rows(self) -> None:
         """Show the findings so far that match the words."""
-        findings = self.findings
+        findings, index = self.findings, self.reading.index
+        last_frame = index.entry(len(index) - 1).seq if len(index) else 0
+        self.table.set_columns(fitted_finding_columns(last_frame, index.last_ns))
         state = (id(findings), sum(findings.counts.values()), self.words)
         # Sorting thousands of findings takes some 20 ms: too long to do it ten times a second.
         is_due = (
@@ -278,7 +293,8 @@ class FindingsScreen(ListScreen):
     # ---- the full text
 
     def on_resize(self) -> None:
-        """Wrap lines for the new width."""
+        """Put the detail next to the list if there is room, and wrap its lines for the new width."""
+        self.set_class(self.is_wide, "-wide")
         self._detail_state = None
         self._show()
 
@@ -287,18 +303,18 @@ class FindingsScreen(ListScreen):
         if item is None or (item.group, item.finding, self.size.width) == self._detail_state:
             return
         self._detail_state = item.group, item.finding, self.size.width
-        width, finding = max(10, self.size.width - 4), item.finding
+        detail_width = self.size.width - self.size.width // 2 if self.is_wide else self.size.width
+        width, finding, has_room = max(10, detail_width - MARGIN), item.finding, self.is_wide
         if finding is None:
             self.pane.show_lines(rule_lines(item.group.rule, width))
             return
-        self.pane.show_lines(finding_lines(finding, width))
+        self.pane.show_lines(finding_lines(finding, width, with_page=has_room))
 
         def read_proof(state: object = self._detail_state) -> None:
             # The cursor may have moved on since.
             if self._detail_state == state:
-                self.post_message(
-                    ProofRead(finding, finding_lines(finding, width, proof_lines(self.reading, finding, width)))
-                )
+                proof = proof_lines(self.reading, finding, width)
+                self.post_message(ProofRead(finding, finding_lines(finding, width, proof, with_page=has_room)))
 
         self._proofs.submit(read_proof)
 
@@ -314,4 +330,4 @@ def tally_text(errors: int, warnings: int, notes: int) -> str:
     return " · ".join(count_text(count, noun) for count, noun in parts if count)
 
 
-ENTRY: Final = ScreenEntry("F", "findings", FindingsScreen, help="violations of the protocol's rules")
+ENTRY: Final = ScreenEntry("F", "findings", FindingsScreen, help="findings: violations of the rules")

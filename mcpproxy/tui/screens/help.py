@@ -1,31 +1,25 @@
-"""Help: every key on one page; the keys of the screen from which it was opened come first."""
+"""Help: all keys on one page, in columns; those of the screen from which it was opened come first."""
 
 from collections.abc import Mapping, Sequence
-from itertools import zip_longest
 from typing import ClassVar, Final, NamedTuple
 
-from textual import events
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Vertical
 from textual.screen import ModalScreen
 
+from analysis.filter import KEYS
 from mcpproxy.tui.host import Host
+from mcpproxy.tui.rows.help_page import HelpSection, page_lines
+from mcpproxy.tui.safe_text import SafeText
 from mcpproxy.tui.screen_entries import entries
 from mcpproxy.tui.widgets.pane import Pane
-from mcpproxy.wording.cells import cells
+from mcpproxy.tui.widgets.word_box import WordBox
 from mcpproxy.wording.spans import Span
-from mcpproxy.wording.wrapping import wrapped
 
-MAX_WIDTH: Final = 104
-"""The maximum width of the page, in cells."""
-MAX_WIDTH_PERCENT: Final = 96
-"""The maximum width of the page, in percent of the terminal's width."""
-BORDERS_WIDTH: Final = 6
-"""The width of the border, the padding and the scroll bar, in cells."""
-KEYS_WIDTH: Final = 22
-"""The width of the column with the keys, in cells."""
-MIN_TEXT_WIDTH: Final = 8
-"""The minimum width of the texts, in cells."""
+FRAME_CELLS: Final = 5
+"""The cells of a line of the page that are not text: its frame, its padding and its scroll bar."""
 
 
 class HelpRow(NamedTuple):
@@ -40,124 +34,150 @@ class HelpRow(NamedTuple):
 
 
 ROWS: Final = (
-    HelpRow("everywhere"),
-    HelpRow("↑ ↓  j k", "move"),
-    HelpRow("PgUp PgDn  space", "page up, page down"),
-    HelpRow("g G  Home End", "first row, last row"),
-    HelpRow("/", "filter; Enter applies, Esc cancels, Tab completes, ↑ ↓ recall earlier filters", "filter"),
-    HelpRow("?", "this help", "help"),
-    HelpRow("ctrl+p", "all commands; light or dark theme"),
-    HelpRow("Esc", "back"),
-    HelpRow("H", "back to the list of sessions", "sessions"),
-    HelpRow(".", "show the keys of all places, if the last line does not", "places"),
-    HelpRow("q", "quit; sessions are not affected", "quit"),
-    HelpRow("|", "choose the columns of this list", "columns"),
-    HelpRow(
-        "Space J K r", "there: show or hide, down, up, usual ones", "show-column column-down column-up usual-columns"
-    ),
     HelpRow("sessions"),
     HelpRow("Enter", "open"),
     HelpRow("s", "sort by the next column"),
-    HelpRow("w", "go to the call that waits longest"),
-    HelpRow("=", "mark the capture; on another, compare both; again, compare with the one before", "compare"),
+    HelpRow("/", "filter by words as you type"),
+    HelpRow("=", "compare: mark; = on another: both", "compare"),
+    HelpRow("= =", "compare with the one before"),
+    HelpRow("w", "the call that waits longest"),
     HelpRow("e", "export the capture, or a report of it"),
-    HelpRow("d", "delete the capture, after confirmation; never a live one", "delete"),
+    HelpRow("d", "delete, after confirmation", "delete"),
     HelpRow("traffic"),
     HelpRow("Enter  →  l", "open the detail"),
-    HelpRow("←  h", "fold; back to the list"),
-    HelpRow("→ ←", "unfold and fold the requests of a login; or click ▸ or ▾", "unfold-login fold-login"),
-    HelpRow("Tab", "switch between list and detail", "panes"),
-    HelpRow("1 2 3 4 5 6 7", "text, pretty, raw, hex, headers, exchange, findings"),
-    HelpRow("/  n N", "in the detail: find text, go to the next and previous match"),
-    HelpRow("z", "show the detail on the full screen, and back", "full"),
-    HelpRow("< >", "make the detail smaller or larger", "smaller larger"),
-    HelpRow("o", "save an image, sound or blob of the row to a new file", "save"),
-    HelpRow("[ ]", "previous and next page of a long frame"),
-    HelpRow("p", "go from a request to its response, and back", "pair"),
-    HelpRow("P", "all calls that the same prompt caused, in SQL", "turn"),
-    HelpRow("f", "follow the end", "follow"),
-    HelpRow("n N", "next and previous match; without a filter, next and previous error or finding", "next previous"),
-    HelpRow("!", "show only errors and requests without a response, or all rows again", "errors"),
+    HelpRow("!", "only what failed or waits; again: all", "errors"),
     HelpRow("w", "the longest wait, and why; again: next", "waiting"),
-    HelpRow("+ -", "show only rows that share a value with this row, or only those that do not", "include exclude"),
-    HelpRow("Esc", "undo the sort order, then the filter's last term"),
-    HelpRow("s", "sort by latency, size, status or time; or click a heading"),
+    HelpRow("s", "sort: latency, size, status, time"),
+    HelpRow("p", "from a request to its answer, and back", "pair"),
+    HelpRow("/", "filter by an expression"),
+    HelpRow("+ -", "only rows like this one, or not like it", "include exclude"),
+    HelpRow("n N", "next, previous match; or error, finding", "next previous"),
+    HelpRow("=", "compare: mark; = on another row: both"),
+    HelpRow("= =", "compare with the same call before"),
+    HelpRow("f", "follow the end", "follow"),
+    HelpRow("x", "exchanges: one row for each request", "exchanges"),
+    HelpRow("b", "only messages, or all records", "beside"),
+    HelpRow("t", "times: since start, delta, wall clock", "times"),
     HelpRow(":", "go to a frame by its number", "go-to"),
-    HelpRow("x", "switch between frames and exchanges", "exchanges"),
-    HelpRow("b", "show only messages, or all records", "beside"),
-    HelpRow("t", "times: since the start, since the row above (delta), wall clock", "times"),
-    HelpRow("=", "mark the row; on another, compare both; again: with the call before"),
-    HelpRow("m M '", "mark the row, add a note, go to the next mark", "mark note next-mark"),
-    HelpRow("c", "copy as JSON, raw text, a JSON line, or a command that sends it again"),
-    HelpRow("e", "export the listed or the marked rows", "export"),
-    HelpRow("ctrl+t  Tab", "at its prompt: marked rows; complete"),
+    HelpRow("P", "calls of the same prompt, in SQL", "turn"),
+    HelpRow("m M '", "mark, note, next mark", "mark note next-mark"),
+    HelpRow("c", "copy as JSON, text, or a command"),
+    HelpRow("e", "export the rows, or the marked ones", "export"),
+    HelpRow("R", "follow a stream raw"),
+    HelpRow("→ ←", "unfold, fold a login; or click ▸ ▾", "unfold-login fold-login"),
+    HelpRow("Esc", "undo the order, the filter term by term"),
+    HelpRow("traffic: detail"),
+    HelpRow("1 2 3 4", "text, pretty, raw, hex"),
+    HelpRow("5 6 7", "headers, exchange, findings"),
+    HelpRow("Tab", "between list and detail", "panes"),
+    HelpRow("←  h", "fold; back to the list"),
+    HelpRow("/  n N", "find text; next, previous match"),
+    HelpRow("z", "full screen, and back", "full"),
+    HelpRow("< >", "smaller, larger", "smaller larger"),
+    HelpRow("[ ]", "page of a long frame"),
+    HelpRow("o", "save an image, sound or blob", "save"),
+    HelpRow("r", "pages of the row's rules"),
     HelpRow("findings"),
-    HelpRow("Enter", "go to the frame; on a rule: fold or unfold it"),
-    HelpRow("← →  h l", "fold and unfold a rule, or identical findings"),
-    HelpRow("r", "show the rule's page; in the traffic, one page per rule with findings in the row", "rule"),
-    HelpRow("c", "check again, if the process that reads captures has died"),
+    HelpRow("Enter", "to the frame; on a rule: fold"),
+    HelpRow("← →  h l", "fold, unfold a rule, or equal findings"),
+    HelpRow("r", "the page of the rule", "rule"),
+    HelpRow("/", "filter by words; a rule as id/*"),
+    HelpRow("c", "check again, if the worker died"),
     HelpRow("comparison"),
-    HelpRow("Enter  o", "go to the frame of the new side, of the old side"),
-    HelpRow("1 2 3 4 5", "changes, not compared, latency, sizes, ignored values"),
-    HelpRow("x", "swap the sides: compare the other way round", "swap"),
-    HelpRow("r", "show the page of the kind of change"),
-    HelpRow("/  n N", "in the detail: find text, go to the next and previous match"),
-    HelpRow("z", "show the detail on the full screen, and back"),
-    HelpRow("c", "compare again, up to the present ends of the captures"),
+    HelpRow("Enter  o", "frame of the new side, of the old side"),
+    HelpRow("1 2 3", "changes, not compared, latency"),
+    HelpRow("4 5", "sizes, ignored values"),
+    HelpRow("x", "swap the sides", "swap"),
+    HelpRow("r", "the page of the kind of change"),
+    HelpRow("/  n N", "in the detail: find text; next match"),
+    HelpRow("z", "the detail on the full screen, and back"),
+    HelpRow("c", "compare again, up to the present ends"),
     HelpRow("row comparison"),
-    HelpRow("n N", "next and previous difference"),
-    HelpRow("Enter  o", "go to the frame of the new side, of the old side"),
+    HelpRow("n N", "next, previous difference"),
+    HelpRow("Enter  o", "row of the new side, of the old side"),
     HelpRow("x", "swap the sides"),
     HelpRow("/", "find text"),
-    HelpRow("timeline"),
-    HelpRow("+ -  ← →", "zoom around the cursor, pan"),
-    HelpRow("n N", "next and previous server"),
-    HelpRow("o", "fold or unfold a server; or click its row", "fold-server"),
-    HelpRow("a", "unfold or fold all servers"),
-    HelpRow("z u 0", "fit the item at the cursor, the start-up, or everything", "fit startup whole"),
-    HelpRow("Enter", "show the exchange in the traffic; on a row of a heat map: its calls"),
-    HelpRow("latency, tools"),
-    HelpRow("A", "figures of all calls, or of the filter", "limit"),
+    HelpRow("latency"),
+    HelpRow("Enter", "the calls of the kind, or of the bucket"),
+    HelpRow("w W", "slowest call: of this row, of all rows", "slowest slowest-of-all"),
     HelpRow("s", "sort by the next column"),
-    HelpRow("Enter", "in latency: show the traffic of that kind or bucket; in tools: the definition"),
-    HelpRow(
-        "w W  a",
-        "in latency: go to the slowest call of the row, of all rows; one axis for all shapes",
-        "slowest slowest-of-all axis",
-    ),
-    HelpRow("1 2  /", "in tools: show the definition as text or JSON; find text in it"),
-    HelpRow("[ ]  c", "in tools: previous and next version; show the calls"),
-    HelpRow("peers"),
-    HelpRow("↑ ↓  j k", "scroll what client and server say about themselves"),
+    HelpRow("Tab", "to the histogram, and back"),
+    HelpRow("A", "figures of all calls, or of the filter", "limit"),
+    HelpRow("a", "one axis for all shapes", "axis"),
+    HelpRow("timeline"),
+    HelpRow("Enter", "the exchange in the traffic"),
+    HelpRow("+ -  ← →", "zoom around the cursor, pan"),
+    HelpRow("z u 0", "fit this, the start-up, everything", "fit startup whole"),
+    HelpRow("n N", "next, previous server"),
+    HelpRow("o", "fold a server; or click its row", "fold-server"),
+    HelpRow("a", "fold or unfold all servers"),
+    HelpRow("A", "all calls, or those of the filter"),
+    HelpRow("f", "follow the end"),
+    HelpRow("tools"),
+    HelpRow("Enter", "the definition"),
+    HelpRow("1 2", "as text, as JSON"),
+    HelpRow("[ ]", "previous, next version"),
+    HelpRow("c", "the calls of the tool"),
+    HelpRow("A", "figures of all calls, or of the filter"),
+    HelpRow("s", "sort by the next column"),
+    HelpRow("/  n N", "find text in the definition"),
     HelpRow("stderr"),
-    HelpRow("Enter", "show the traffic at that time"),
+    HelpRow("Enter", "the traffic at that time"),
     HelpRow("f t", "follow the end; change the times"),
+    HelpRow("peers"),
+    HelpRow("↑ ↓  j k", "scroll"),
     HelpRow("stream"),
-    HelpRow("d", "both directions, the client's, the server's", "direction"),
+    HelpRow("d", "both directions; client's; server's", "direction"),
     HelpRow("s", "the HTTP exchange, or the session", "scope"),
-    HelpRow("/  n N", "find text; next and previous match"),
-    HelpRow("[ ]", "previous and next page"),
-    HelpRow("Enter", "go to the frame at the top, or of the match"),
+    HelpRow("/  n N", "find text; next, previous match"),
+    HelpRow("[ ]", "previous, next page"),
+    HelpRow("Enter", "to the frame at the top, or of the match"),
     HelpRow("f t", "follow the end; show or hide times"),
     HelpRow("e o", "write the bytes to a file"),
     HelpRow("sql"),
-    HelpRow("Enter  Ctrl+J", "run the query; begin a new line"),
-    HelpRow("Tab", "complete a name; go to the rows, and back"),
-    HelpRow("/ i", "go back to the box"),
-    HelpRow("Enter  o", "in the rows: the frame; all of the row"),
-    HelpRow("← →  v", "other columns; the tables and views"),
-    HelpRow("Enter  ← →", "in the tree: insert the name; fold, unfold"),
-    HelpRow("y  e", "copy or export the result as CSV or JSON lines"),
-    HelpRow("Ctrl+R", "reload captures that have grown, and run the query again"),
+    HelpRow("Enter  Ctrl+J", "run; new line"),
+    HelpRow("Tab", "complete a name; to the rows, and back"),
+    HelpRow("/ i", "back to the box"),
+    HelpRow("Enter  o", "in the rows: the frame; the whole row"),
+    HelpRow("← →  v", "other columns; tables and views"),
+    HelpRow("Enter  ← →", "in the tree: insert; fold, unfold"),
+    HelpRow("y  e", "copy, export as CSV or JSON lines"),
+    HelpRow("Ctrl+R", "reload, and run again"),
+    HelpRow("everywhere"),
+    HelpRow("↑ ↓  j k", "move"),
+    HelpRow("PgUp PgDn", "page up, page down; space: down"),
+    HelpRow("g G  Home End", "first row, last row"),
+    HelpRow("/", "filter; Tab completes, ↑ ↓ recall", "filter"),
+    HelpRow("|", "choose the columns of this list", "columns"),
+    HelpRow("?", "this help", "help"),
+    HelpRow("ctrl+p", "all commands; light or dark theme"),
+    HelpRow("Esc", "back"),
+    HelpRow("q", "quit; sessions are not affected", "quit"),
+    HelpRow("column choice"),
+    HelpRow("Space", "show or hide the column", "show-column"),
+    HelpRow("J K r", "down, up; the usual columns", "column-down column-up usual-columns"),
+    HelpRow("Enter", "keep the choice"),
     HelpRow("mouse"),
     HelpRow("wheel", "scroll what is under the pointer"),
-    HelpRow("click", "a row, a heading, a key, a view, a fold, a place in the title; double-click a row to open it"),
+    HelpRow("click", "a row, heading, key, view, fold, place"),
+    HelpRow("double-click", "open the row"),
     HelpRow("drag", "the border of the detail, a scroll bar"),
-    HelpRow("marks"),
-    HelpRow("◆", "a marked row"),
+    HelpRow("signs"),
     HelpRow("● ○ ✝ ▲", "live, ended, died, lost records"),
-    HelpRow("✗ ! ·", "number of findings: errors, warnings, notes"),
-    HelpRow("→ ←", "to the server, to the client; ! breaks a rule, ✗ is not a message"),
+    HelpRow("✗ ! ·", "findings: errors, warnings, notes"),
+    HelpRow("→ ←", "to the server, to the client"),
+    HelpRow("←! ←✗", "breaks a rule; is not a message"),
+    HelpRow("◆", "a marked row"),
+)
+PLACE_ROWS: Final = (
+    HelpRow("H", "the list of sessions", "sessions"),
+    HelpRow(".", "show these keys in a small terminal", "places"),
+)
+FILTER_HEADING: Final = "filter language"
+_OPERATOR_ROWS: Final = (
+    ("a b", "both; a or b: one of them"),
+    ("not (a or b)", "neither"),
+    ("word", "a text, as it is; or in quotes"),
 )
 _SIGNS: Final = {"escape": "Esc", "enter": "Enter", "left": "←", "right": "→", "tab": "Tab"}
 """The names on this page of keys that bindings call something else."""
@@ -179,7 +199,7 @@ def help_text(name: str, word: str = "", keys: str = "") -> str:
         word: the screen that it belongs to, such as `traffic`.
         keys: its default keys as bindings name them, such as `c` or `right,l`.
     """
-    by_name = next((row.text for row in ROWS if name in row.names.split()), "")
+    by_name = next((row.text for row in (*ROWS, *PLACE_ROWS) if name in row.names.split()), "")
     if by_name or not keys:
         return by_name
     key_names = {_SIGNS.get(key, key) for key in keys.split(",")}
@@ -187,10 +207,32 @@ def help_text(name: str, word: str = "", keys: str = "") -> str:
     return next((row.text for row in own_rows if not row.names and key_names & set(row.keys.split())), "")
 
 
-def ordered_rows(word: str) -> list[HelpRow]:
-    """All rows; the sections about the screen that `word` names, such as `traffic`, come first."""
-    sections = sorted(_sections(), key=lambda section: not _is_about(section, word))
-    return [row for section in sections for row in section]
+def help_sections(word: str, keymap: Mapping[str, str]) -> list[HelpSection]:
+    """The sections of the page: those about a screen first, then the filter language, the places, and the others.
+
+    Args:
+        word: the screen, such as `traffic`.
+        keymap: the user's keys, by the names of their actions.
+    """
+    sections = [
+        HelpSection(rows[0].keys, [(current_keys(row, keymap), row.text) for row in rows[1:]]) for rows in _sections()
+    ]
+    own_count = sum(_is_about(rows, word) for rows in _sections())
+    sections.sort(key=lambda section: not _is_about([HelpRow(section.heading)], word))
+    filter_rows = [(key.example, key.meaning) for key in KEYS.values()]
+    filter_section = HelpSection(FILTER_HEADING, [*_OPERATOR_ROWS, *filter_rows])
+    place_rows = [
+        *((keymap.get(entry.word, entry.key), entry.help or entry.word) for entry in entries()),
+        *((current_keys(row, keymap), row.text) for row in PLACE_ROWS),
+    ]
+    user_rows = [(keys, name) for name, keys in keymap.items()]
+    return [
+        *sections[:own_count],
+        *([HelpSection("your keys, from keys.toml", user_rows)] if user_rows else []),
+        filter_section,
+        HelpSection("places", place_rows),
+        *sections[own_count:],
+    ]
 
 
 def _sections() -> list[list[HelpRow]]:
@@ -204,7 +246,7 @@ def _sections() -> list[list[HelpRow]]:
 
 
 def _is_about(section: Sequence[HelpRow], word: str) -> bool:
-    return word in section[0].keys.split(", ")
+    return section[0].keys.partition(":")[0] == word
 
 
 class HelpScreen(ModalScreen[None]):
@@ -214,10 +256,16 @@ class HelpScreen(ModalScreen[None]):
 
     DEFAULT_CSS = """
     HelpScreen { align: center middle; }
-    HelpScreen Pane { width: 104; max-width: 96%; height: 90%; border: round $accent; padding: 0 1; }
+    HelpScreen #page {
+        width: 100%; height: 100%; background: $surface; border: round $accent; padding: 0 0 0 1;
+        & #heading { height: 1; }
+        & Pane { height: 1fr; }
+    }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,question_mark", "app.pop_screen", "back", id="back"),
+        Binding("slash", "find", "find", id="filter"),
+        Binding("escape", "back", "back", id="back"),
+        Binding("q,question_mark", "app.pop_screen", "close", show=False),
     ]
 
     def __init__(self, word: str) -> None:
@@ -227,33 +275,37 @@ class HelpScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         """The page."""
-        yield Pane(id="help")
+        with Vertical(id="page"):
+            yield SafeText(id="heading")
+            yield Pane(id="help")
+            yield WordBox("words in key, text, heading", id="find")
 
     def on_mount(self) -> None:
         """Focus the page, so that keys scroll it."""
-        self.query_one("#help", Pane).focus()
+        self.query_one(Pane).focus()
 
-    def on_resize(self, event: events.Resize) -> None:
-        """Fill the page, and wrap long texts."""
-        keymap: Mapping[str, str] = self.app.keys.keymap
-        screen_rows = [(keymap.get(entry.word, entry.key), entry.help or entry.word) for entry in entries()]
-        custom_keys = [(keys, name) for name, keys in keymap.items()]
-        rows = [
-            *((current_keys(row, keymap), row.text) for row in ordered_rows(self._word)),
-            *([("screens of a capture", "")] if screen_rows else []),
-            *screen_rows,
-            *([("your keys, from keys.toml", "")] if custom_keys else []),
-            *custom_keys,
-        ]
-        width = min(MAX_WIDTH, event.size.width * MAX_WIDTH_PERCENT // 100) - BORDERS_WIDTH
-        lines: list[list[Span]] = []
-        for keys, text in rows:
-            if not text:
-                lines += [[Span(line, "accent")] for line in wrapped(keys, max(MIN_TEXT_WIDTH, width))]
-                continue
-            key_lines = list(wrapped(keys, KEYS_WIDTH - 3))
-            for key, line in zip_longest(
-                key_lines, wrapped(text, max(MIN_TEXT_WIDTH, width - KEYS_WIDTH)), fillvalue=""
-            ):
-                lines.append([Span(f"  {key}{' ' * (KEYS_WIDTH - 2 - cells(key))}"), Span(line, "dim")])
-        self.query_one("#help", Pane).show_lines(lines)
+    @on(WordBox.WordsChanged)
+    def on_resize(self) -> None:
+        """Fill the page with the rows that have the words."""
+        words, width = self.query_one(WordBox).words, self.app.size.width - FRAME_CELLS
+        lines, count = page_lines(help_sections(self._word, self.app.keys.keymap), words, width)
+        self.query_one(Pane).show_lines(lines)
+        found = Span(f"  find: {words} ({count:,})", "accent") if words else Span("  / find")
+        self.query_one("#heading", SafeText).show(
+            [Span(f"help: {self._word}", "accent"), found, Span("  ↑ ↓ scroll  Esc back", "dim")]
+        )
+
+    def action_find(self) -> None:
+        """Let the user type words that the rows must have."""
+        self.query_one(WordBox).edit()
+
+    @on(WordBox.Cancelled)
+    @on(WordBox.Confirmed)
+    def _leave_box(self) -> None:
+        self.query_one(WordBox).display = False
+        self.query_one(Pane).focus()
+
+    def action_back(self) -> None:
+        """Show all rows again, or else close the page."""
+        if not self.query_one(WordBox).clear_words():
+            self.app.pop_screen()

@@ -260,6 +260,4 @@ class LatencyScreen(CaptureScreen):
         self.app.show(self.reading.calls.response[slowest_kind.slowest], is_detailed=True)
 
 
-ENTRY: Final = ScreenEntry(
-    "L", "latency", LatencyScreen, help="latency of each method and tool: percentiles, distribution, trend"
-)
+ENTRY: Final = ScreenEntry("L", "latency", LatencyScreen, help="latency of each kind of call")

@@ -61,6 +61,12 @@ class ListScreen(TitledScreen):
         """The detail."""
         return self.query_one(self.DETAIL, Pane)
 
+    @property
+    def position(self) -> str:
+        """The number of the row at the cursor, and how many are listed."""
+        row_count = len(self.table.rows)
+        return f"{self.table.cursor + 1:,}/{row_count:,}" if row_count else ""
+
     def update_rows(self) -> None:
         """Show the current rows in the current order."""
         self.table.renew()
@@ -85,6 +91,7 @@ class ListScreen(TitledScreen):
     @on(Table.RowHighlighted)
     def _note_move(self) -> None:
         self.has_moved = True
+        self.show_title()
 
     # ---- keys
 

@@ -1,7 +1,7 @@
-"""The base of the pages that are shown above a screen: lines of text in a frame, wrapped to its width."""
+"""The base of the pages that are shown above a screen: lines of text in a frame that is as large as they need."""
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from textual import events
 from textual.app import ComposeResult
@@ -9,7 +9,15 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
 from mcpproxy.tui.widgets.pane import Pane
+from mcpproxy.wording.cells import cells
 from mcpproxy.wording.spans import Span
+
+MAX_TEXT_CELLS: Final = 100
+"""The maximum width of a line, in cells; longer ones are hard to read."""
+FRAME_CELLS: Final = 5
+"""The width of the border, the padding and the scroll bar, in cells."""
+BORDER_LINES: Final = 2
+"""The height of the border, in lines."""
 
 
 class PageScreen(ModalScreen[None]):
@@ -17,7 +25,7 @@ class PageScreen(ModalScreen[None]):
 
     DEFAULT_CSS = """
     PageScreen { align: center middle; }
-    PageScreen Pane { width: 84; max-width: 96%; height: 90%; border: round $accent; padding: 0 1; }
+    PageScreen Pane { border: round $accent; padding: 0 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,r", "app.pop_screen", "back", id="back")]
 
@@ -34,6 +42,10 @@ class PageScreen(ModalScreen[None]):
         self.query_one("#page", Pane).focus()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Fill the page, and wrap its lines."""
-        width = min(84, event.size.width * 96 // 100) - 5
-        self.query_one("#page", Pane).show_lines(self.lines(max(20, width)))
+        """Fill the page, and make its frame as large as its lines."""
+        pane, size = self.query_one("#page", Pane), event.size
+        lines = self.lines(max(20, min(MAX_TEXT_CELLS, size.width - FRAME_CELLS)))
+        text_cells = max((sum(cells(span.text) for span in line) for line in lines), default=0)
+        pane.styles.width = min(size.width, text_cells + FRAME_CELLS)
+        pane.styles.height = min(size.height, len(lines) + BORDER_LINES)
+        pane.show_lines(lines)

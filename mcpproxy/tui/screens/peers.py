@@ -118,6 +118,4 @@ class PeersScreen(TitledScreen):
         self.set_title(spans)
 
 
-ENTRY: Final = ScreenEntry(
-    "C", "peers", PeersScreen, help="client and server: names, revision, capabilities, instructions"
-)
+ENTRY: Final = ScreenEntry("C", "peers", PeersScreen, help="peers: what client and server say")

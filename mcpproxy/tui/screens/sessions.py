@@ -26,12 +26,15 @@ from mcpproxy.tui.screens.deletion import Deletion
 from mcpproxy.tui.screens.exporting import Exporter
 from mcpproxy.tui.screens.list_screen import TO_FILTER, TO_SORT, ListScreen
 from mcpproxy.tui.screens.longest_wait import NOTHING_WAITS, session_with_longest_wait, waiting_pieces
+from mcpproxy.tui.screens.prompts import LineScreen
+from mcpproxy.tui.screens.search import SearchScreen
 from mcpproxy.tui.widgets.clickable_line import ClickableLine, Piece
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.table import Column, MemoryRows, Table, TableLine
 from mcpproxy.tui.widgets.word_box import WordBox
 from mcpproxy.wording import units
 from mcpproxy.wording.blocks import blocks
+from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Role, Span
 from mcpproxy.wording.waits import MIN_SHOWN_WAIT_NS, shortest_waiting_text, waiting_role
 
@@ -54,6 +57,8 @@ COUNT_INTERVAL_S: Final = 0.3
 """How long a session must be selected before its findings are counted, so that passing over it costs nothing."""
 MAX_COUNTABLE_FRAMES: Final = 20_000
 """The maximum number of frames of a capture whose findings are counted although it is not selected."""
+MAX_REASON_CHARS: Final = 200
+"""The maximum length of the reason why a capture cannot be read, in characters."""
 MAX_MEASURED_ROWS: Final = 100
 """The number of sessions to whose texts the columns are fitted."""
 _UNKNOWN: Final = (Span("…", "dim"),)
@@ -84,7 +89,10 @@ class SessionRows(MemoryRows[ListedCapture]):
 
     def line(self, row: int) -> TableLine:
         """The cells of a capture."""
-        capture = self.items[row]
+        return self.line_of(self.items[row])
+
+    def line_of(self, capture: ListedCapture) -> TableLine:
+        """The cells of a capture, which need not be in the list."""
         summary = capture.summary
         role: Role = "bad" if state_sign(capture) in "✝▲" else "accent" if capture.is_live else "plain"
         cells: dict[str, Sequence[Span]] = {
@@ -94,7 +102,8 @@ class SessionRows(MemoryRows[ListedCapture]):
         }
         if not capture.is_readable:
             name = "" if capture.server else f"{sanitise(capture.path.name)} "
-            return TableLine({**cells, "client": (Span(f"{name}cannot be read", "bad"),)}, wide_column="client")
+            text = f"{name}cannot be read: {sanitise(capture.unreadable_reason, MAX_REASON_CHARS)}"
+            return TableLine({**cells, "client": (Span(text, "bad"),)}, wide_column="client")
         if summary is None:
             return TableLine(cells)
         return TableLine({**cells, **self._summary_cells(capture, summary)})
@@ -225,6 +234,7 @@ class SessionsScreen(ListScreen):
         Binding("w", "waiting", "waiting", id="waiting"),
         Binding("equals_sign", "compare", "compare", id="compare"),
         Binding("e", "export", "export", id="export"),
+        Binding("S", "search", "search all", id="search"),
         Binding("d", "delete", "delete", show=False, id="delete"),
         Binding("escape", "back", "all", show=False, id="back"),
     ]
@@ -483,6 +493,17 @@ class SessionsScreen(ListScreen):
             self._exporter.prompt_for_capture(capture.path, capture.server)
         else:
             notify(self.app, "nothing is selected")
+
+    def action_search(self) -> None:
+        """Prompt for a text, and search the captures that are listed for it."""
+        if self.captures:
+            self.app.push_screen(LineScreen(f"find in {count_text(len(self.captures), 'session')}"), self._search)
+        else:
+            notify(self.app, "there are no sessions to search")
+
+    def _search(self, text: str | None) -> None:
+        if text:
+            self.app.push_screen(SearchScreen(text, list(self.captures), self._rows.line_of))
 
     def action_delete(self) -> None:
         """Delete the capture at the cursor, after confirmation."""

@@ -457,6 +457,4 @@ def _screen_of_all(paths: Sequence[Path]) -> SqlScreen:
     return SqlScreen(paths)
 
 
-ENTRY = ScreenEntry(
-    "Q", "sql", _screen_of_one, help="queries in SQL, as with `mcpproxy query`", create_for_all=_screen_of_all
-)
+ENTRY = ScreenEntry("Q", "sql", _screen_of_one, help="SQL, as with `mcpproxy query`", create_for_all=_screen_of_all)

@@ -264,4 +264,4 @@ class StderrScreen(CaptureScreen):
         self.update_rows()
 
 
-ENTRY: Final = ScreenEntry("E", "stderr", StderrScreen, help="the server's stderr, and the traffic at that time")
+ENTRY: Final = ScreenEntry("E", "stderr", StderrScreen, help="stderr of the server")

@@ -365,6 +365,4 @@ def columns(width: int, head: str) -> tuple[Column, ...]:
     )
 
 
-ENTRY: Final = ScreenEntry(
-    "T", "timeline", TimelineScreen, help="all servers of the same client on one clock: start-up, exchanges"
-)
+ENTRY: Final = ScreenEntry("T", "timeline", TimelineScreen, help="timeline: all servers on one clock")

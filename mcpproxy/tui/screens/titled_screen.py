@@ -57,6 +57,11 @@ class TitledScreen(Screen[None]):
         """The part of the content that the user has opened, such as `frame 18`, or an empty text if none is open."""
         return ""
 
+    @property
+    def position(self) -> str:
+        """Where the cursor is in the list, such as `3/1,204`, or an empty text if there is no list."""
+        return ""
+
     def breadcrumb(self) -> Breadcrumb:
         """The crumbs from the list of sessions to this screen."""
         stack = self.app.screen_stack
@@ -104,10 +109,18 @@ class TitledScreen(Screen[None]):
         width = self.app.size.width - PADDING
         pieces = [span if isinstance(span, Piece) else Piece(span) for span in spans]
         needed_cells = sum(cells(piece.span.text) for piece in pieces)
+        position = f"  [{self.position}]" if self.position else ""
+        if needed_cells + len(position) + MIN_BREADCRUMB_CELLS > width:
+            position = ""
+        width -= len(position)
         crumbs = fitted_pieces(self.breadcrumb(), max(width - needed_cells, min(MIN_BREADCRUMB_CELLS, width)))
         cells_left = width - needed_cells - sum(cells(crumb.span.text) for crumb in crumbs)
         last_spans = fill(cells_left) if fill is not None else ()
-        line.show_pieces([*crumbs, *pieces, *map(Piece, last_spans)], width)
+        pieces = [*crumbs, *pieces, *map(Piece, last_spans)]
+        if position:
+            padding = " " * max(0, width - sum(cells(piece.span.text) for piece in pieces))
+            pieces.append(Piece(Span(padding + position, "dim")))
+        line.show_pieces(pieces, width + len(position))
 
     @on(ClickableLine.Clicked, "#title")
     async def _go_to_place(self, event: ClickableLine.Clicked) -> None:

@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 
 from mcpproxy.tui.details.detail import entry_name
 from mcpproxy.tui.messages import CaptureGrown, Checked, DetailRead, Progressed
-from mcpproxy.tui.rows.finding_lines import losses_text
+from mcpproxy.tui.rows.incompleteness import incompleteness_texts
 from mcpproxy.tui.safe_text import SafeText, notify
 from mcpproxy.tui.screen_entries import OpenCapture, bind_screens
 from mcpproxy.tui.screens.arrival import Arrival
@@ -31,7 +31,6 @@ from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.split import Split
 from mcpproxy.tui.widgets.table import Table
 from mcpproxy.tui.widgets.traffic_list import TrafficList
-from mcpproxy.wording.counts import begins_text, guesses_text, unrecorded_text
 from mcpproxy.wording.spans import Span
 
 MAX_LOSS_LINES: Final = 3
@@ -196,7 +195,7 @@ class TrafficScreen(CaptureScreen):
     @on(Table.RowHighlighted)
     def _moved(self) -> None:
         self.detail.page = 0
-        self._show_place()
+        self.detail.show()
 
     @on(DetailRead)
     def _detail_read(self, event: DetailRead) -> None:
@@ -234,22 +233,14 @@ class TrafficScreen(CaptureScreen):
             self.set_title(marked_spans(self.comparison_choice.marked_name))
         else:
             self.set_title(title_spans(self.reading, state), lambda room: peer_spans(self.reading, self.session, room))
-        capture, unrecorded_bodies = self.reading.conversation.capture, self.reading.conversation.losses.bodies
-        begins_at, guesses = capture.begins_at, capture.guesses
-        warnings = [f"▲ {begins_text(begins_at)}"] if begins_at else []
-        warnings += (
-            [losses_text(self.reading.conversation.missing_ranges)] if self.reading.conversation.missing_ranges else []
-        )
-        warnings += [f"▲ {unrecorded_text(unrecorded_bodies)}"] if unrecorded_bodies else []
-        warnings += [f"▲ {guesses_text(guesses)}"] if guesses else []
-        warnings += [f"▲ {text}" for text in self.reading.forgotten]
+        warnings = list(incompleteness_texts(self.reading))
         warning_box = self.query_one("#lost", SafeText)
         # In a low terminal, two rows of the list take precedence over these lines.
         room = min(MAX_LOSS_LINES, self.size.height - MIN_LIST_HEIGHT)
         warning_box.display = bool(warnings) and room > 0
         if warning_box.display:
             warning_box.styles.max_height = room
-            warning_box.show_lines([[Span(text, "bad")] for text in warnings])
+            warning_box.show_lines([[Span(f"▲ {text}", "bad")] for text in warnings])
 
     def on_resize(self) -> None:
         """Fit list and detail to the terminal, and give the lines about losses as much room as there is."""
@@ -384,11 +375,19 @@ class TrafficScreen(CaptureScreen):
 
     def action_filter(self) -> None:
         """Let the user type an expression, or edit the current one."""
-        self.box.open(self.filter.text)
+        self.box.open(self.filter.begin_typing())
+
+    @on(ExpressionBox.Typed)
+    def _preview(self, event: ExpressionBox.Typed) -> None:
+        self.filter.preview(event.text)
 
     @on(ExpressionBox.Entered)
     def _select(self, event: ExpressionBox.Entered) -> None:
-        self.filter.apply(event.text)
+        self.filter.confirm(event.text)
+
+    @on(ExpressionBox.Cancelled)
+    def _restore(self) -> None:
+        self.filter.restore()
 
     def leave_box(self) -> None:
         """Hide the filter box, and go back to the list."""

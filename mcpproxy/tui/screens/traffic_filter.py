@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from analysis.filter import Filter, FilterError, parse
 from captures.errors import CaptureError
@@ -12,6 +12,7 @@ from mcpproxy.tui.copies.copy_forms import CopyForm
 from mcpproxy.tui.data.scan import Scan
 from mcpproxy.tui.data.waiting_first_rows import WaitingFirstRows
 from mcpproxy.tui.pointing import FilterTerm, terms_of
+from mcpproxy.tui.rows.traffic_columns import CAPTURE_ORDER, RowOrder
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
 from mcpproxy.tui.screens.prompts import ChoiceScreen
@@ -28,6 +29,18 @@ FAILURES_TERM: Final = "has:failure"
 TROUBLE_TERM: Final = "has:failure or has:waiting"
 """The term for a live capture: also what may become a failure. It lists waiting requests first."""
 _TROUBLE_TERMS: Final = frozenset({FAILURES_TERM, TROUBLE_TERM, f"({TROUBLE_TERM})"})
+
+
+class _ListState(NamedTuple):
+    """What the list shows before an expression is typed."""
+
+    text: str
+    """The filter; empty if there is none."""
+    entry: int | None
+    """The entry at the cursor."""
+    is_following: bool
+    is_exchanges: bool
+    order: RowOrder
 
 
 class TrafficFilter:
@@ -51,6 +64,12 @@ class TrafficFilter:
         """The numbers of rows that earlier filters selected, by filter."""
         self._cursor_goal: tuple[int, int] | None = None
         """The entry at the cursor before the filter, and the row nearest to it so far."""
+        self._typed_over: _ListState | None = None
+        """What the list showed before an expression was typed; None if the box is closed."""
+        self._typed_scan: Scan | None = None
+        """The scan for an expression that is being typed, until it has found something or has ended."""
+        self._has_typed = False
+        """Whether what was typed has changed the rows."""
 
     @property
     def text(self) -> str:
@@ -76,33 +95,132 @@ class TrafficFilter:
     def apply(self, text: str) -> None:
         """Show the rows that an expression selects, or all rows if it is empty."""
         self._screen.leave_box()
+        self._end_typing()
         if not text:
             self._show_all()
             return
         try:
-            expression = parse(text)
-            scan = Scan(self._reading, expression, self._marks.notes)
+            scan = self._scan_for(parse(text))
         except (FilterError, CaptureError) as error:
             notify(self._screen.app, str(error).splitlines()[0], bad=True)
             return
         listing = self._listing
-        entry, is_following = listing.entry, listing.table.following and self._reading.is_live
-        self.drop()
+        is_following = listing.table.following and self._reading.is_live
+        self._use(scan, listing.entry, is_following=is_following)
+        self._screen.start_thread(scan.step, "scan")
+
+    def _scan_for(self, expression: Filter) -> Scan:
+        return Scan(self._reading, expression, self._marks.notes)
+
+    def _use(self, scan: Scan, entry: int | None, *, is_following: bool) -> None:
+        """Show the rows of a scan, with the cursor near an entry or at the end."""
+        listing = self._listing
+        self._forget()
         self.scan, listing.selected_rows = scan, scan.rows
-        if self._reading.is_live and not _TROUBLE_TERMS.isdisjoint(expression.terms):
+        if self._reading.is_live and not _TROUBLE_TERMS.isdisjoint(scan.row_filter.terms):
             listing.selected_rows = WaitingFirstRows(scan.rows)
             is_following = False
         self._cursor_goal = (entry, 0) if entry is not None and not is_following else None
         listing.table.following = is_following
         listing.rows.is_exchanges = False
         listing.show(None)
-        self._screen.start_thread(scan.step, "scan")
         self._show_empty_text()
         self._screen.show_title()
 
-    def _show_all(self) -> None:
-        entry = self._listing.entry
-        self.drop()
+    # ---- while an expression is typed
+
+    def begin_typing(self) -> str:
+        """Note what the list shows, before an expression is typed; returns the text to begin with."""
+        listing = self._listing
+        self._has_typed = False
+        self._typed_over = _ListState(
+            self.text,
+            listing.entry,
+            listing.table.following and self._reading.is_live,
+            listing.rows.is_exchanges,
+            listing.order,
+        )
+        return f"{self.text} " if self.text else ""
+
+    def preview(self, text: str) -> None:
+        """Show the rows that an expression selects so far, while it is typed; an invalid one changes nothing."""
+        earlier = self._typed_over
+        if earlier is None:
+            return
+        try:
+            expression = parse(text) if text.strip() else None
+        except FilterError:
+            return
+        current = self._typed_scan or self.scan
+        if (expression.text if expression is not None else "") == (current.row_filter.text if current else ""):
+            return
+        self._has_typed = True
+        if expression is None:
+            self._drop_typed_scan()
+            self._show_all(earlier.entry)
+            self._listing.table.following = earlier.is_following
+            return
+        try:
+            scan = self._scan_for(expression)
+        except CaptureError:
+            return
+        # The rows stay until the first new ones are known, so that they do not flicker.
+        self._drop_typed_scan()
+        self._typed_scan = scan
+        self._screen.start_thread(scan.step, "scan", holds_keys=False)
+
+    def confirm(self, text: str) -> None:
+        """Show the rows of the expression that was typed, and close the box."""
+        self.preview(text)
+        self._show_typed_rows()
+        self._screen.leave_box()
+        self._screen.hold_keys()
+        self._end_typing()
+        self._show_empty_text()
+
+    def restore(self) -> None:
+        """Show what was shown before an expression was typed, and close the box."""
+        self._screen.leave_box()
+        earlier = self._typed_over
+        self._end_typing()
+        if earlier is None or not self._has_typed:
+            self._show_empty_text()
+            return
+        if earlier.text:
+            scan = self._scan_for(parse(earlier.text))
+            self._use(scan, earlier.entry, is_following=earlier.is_following)
+            self._screen.start_thread(scan.step, "scan")
+        else:
+            self._forget()
+            self._listing.rows.is_exchanges = earlier.is_exchanges
+            self._listing.show(earlier.entry)
+            self._listing.table.following = earlier.is_following
+            self._show_empty_text()
+            self._screen.show_title()
+        if earlier.order != CAPTURE_ORDER:
+            self._listing.sort_by(earlier.order)
+
+    def _show_typed_rows(self) -> None:
+        """Show the rows of the expression that is being typed, if they are not shown yet."""
+        earlier, scan = self._typed_over, self._typed_scan
+        if scan is not None and earlier is not None:
+            self._typed_scan = None
+            self._use(scan, earlier.entry, is_following=earlier.is_following)
+
+    def _end_typing(self) -> None:
+        self._drop_typed_scan()
+        self._typed_over = None
+
+    def _drop_typed_scan(self) -> None:
+        if self._typed_scan is not None:
+            self._screen.stop_thread()
+            self._typed_scan.close()
+            self._typed_scan = None
+
+    def _show_all(self, entry: int | None = None) -> None:
+        entry = self._listing.entry if entry is None else entry
+        self._screen.stop_thread()
+        self._forget()
         self._listing.rows.is_exchanges = False
         self._listing.show(entry)
         self._show_empty_text()
@@ -111,17 +229,23 @@ class TrafficFilter:
     def drop(self) -> None:
         """Drop the filter without redrawing the list."""
         self.stop()
-        self.scan, self._cursor_goal, self._listing.selected_rows = None, None, None
+        self._forget()
 
     def stop(self) -> None:
         """Stop the search."""
         self._screen.stop_thread()
+        self._end_typing()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Close the scan, and remember how many rows it has selected."""
         if self.scan is not None:
             if self.scan.has_ended or not self.is_searching:
                 self._counts[self.text] = len(self.scan.rows)
                 if len(self._counts) > MAX_REMEMBERED_FILTERS:
                     del self._counts[next(iter(self._counts))]
             self.scan.close()
+        self.scan, self._cursor_goal, self._listing.selected_rows = None, None, None
 
     def undo_last_term(self) -> bool:
         """Undo the last term; returns False if there is none, or the screen was opened with it."""
@@ -137,6 +261,7 @@ class TrafficFilter:
 
     def renew(self) -> None:
         """Show the rows that were found since the last call."""
+        self._show_typed_rows()
         if self.scan is not None:
             self._listing.renew_selection()
             self._keep_cursor_near()
@@ -164,7 +289,8 @@ class TrafficFilter:
             return
         case_hint = "" if scan.row_filter.keys.keys().isdisjoint(CASE_SENSITIVE_KEYS) else "case matters; "
         spans = [Span("nothing matches ", "dim"), Span(scan.row_filter.text, "accent"), Span(f"; {case_hint}", "dim")]
-        self._listing.show_nothing([*spans, Span(self._escape_hint(scan.row_filter), "dim")])
+        hint = self._escape_hint(scan.row_filter) if self._typed_over is None else "Esc shows what was shown before"
+        self._listing.show_nothing([*spans, Span(hint, "dim")])
 
     def _escape_hint(self, expression: Filter) -> str:
         if self._is_as_opened:

@@ -48,8 +48,10 @@ def title_spans(reading: Reading, state: TitleState) -> list[Span | Piece]:
     """The part of the title that is always shown."""
     scan = state.scan
     spans: list[Span | Piece] = [*_state_spans(reading, state), *_waiting_pieces(reading)]
+    # An order is named before a filter, which may be too long for the line.
+    spans += [Span(f"  {state.order}", "accent")] if state.order else []
     spans += _count_spans(reading) if scan is None else _match_spans(reading, scan, is_searching=state.is_searching)
-    spans += [Span(f"  {text}", "accent") for text in (state.record_choice, state.order) if text]
+    spans += [Span(f"  {state.record_choice}", "accent")] if state.record_choice else []
     if reading.findings.trouble:
         spans.append(Span(f"  {'rules' if reading.has_ended else 'analysis'} stopped: F", "bad"))
     if not reading.has_ended and reading.interpreted_count + MIN_SHOWN_BACKLOG_ROWS < len(reading.index):

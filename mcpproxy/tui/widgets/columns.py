@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
+from mcpproxy.tui.colours.rules import RowLook
 from mcpproxy.wording.spans import Span
 
 T = TypeVar("T")
@@ -40,6 +41,8 @@ class TableLine:
     """The column whose text extends to the end of the row."""
     spilling_column: str = ""
     """The column whose text extends over the empty cells after it."""
+    look: RowLook | None = None
+    """What the user's colour rules make of the row; None if none selects it."""
 
 
 class TableRows(Protocol):

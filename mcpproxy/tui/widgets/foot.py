@@ -15,6 +15,7 @@ from textual.widget import Widget
 
 from mcpproxy.tui.host import Host
 from mcpproxy.tui.safe_text import segments, strip
+from mcpproxy.tui.toasts import keep_toasts_above
 from mcpproxy.tui.widgets.foot_keys import HERE_SIGN, FootKey, FootRow, key_row, keys_of, place_rows, places_of
 from mcpproxy.wording.cells import cells
 from mcpproxy.wording.spans import Role, Span
@@ -70,6 +71,7 @@ class Foot(Widget):
 
     def on_resize(self) -> None:
         """Fit the keys to the new size."""
+        keep_toasts_above(self)
         self._renew_soon()
 
     def toggle_places(self) -> bool:

@@ -20,7 +20,7 @@ GENERAL_ACTIONS: Final = ("app.help", "app.places", "app.quit", "back", "app.pop
 """The actions whose keys are at the right, in this order, and are shown even if there is little room."""
 FIRST_ACTIONS: Final = ("choose", "run", "errors", "sort", "slowest", "pair", "filter", "compare", "find", "waiting")
 """The actions whose keys come first, in this order: most people look for what failed, what was slow, and its answer."""
-NEXT_ACTIONS: Final = ("match", "search", "follow", "exchanges")
+NEXT_ACTIONS: Final = ("limit", "match", "search", "follow", "exchanges")
 """The actions whose keys come next, in this order."""
 LAST_ACTIONS: Final = ("mark", "copy", "calls_of_turn", "export", "new_line", "turn", "anew")
 """The actions whose keys come last. The keys of actions in none of these lists come before them, in the order in which

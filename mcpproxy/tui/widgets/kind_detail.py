@@ -1,5 +1,6 @@
 """Kind detail: the latencies of one kind of request: over time, as a histogram, and its slowest calls."""
 
+from dataclasses import replace
 from typing import Final
 
 from textual import on
@@ -13,7 +14,7 @@ from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.messages import RowsRead
 from mcpproxy.tui.rows.latency_lines import BUCKET_COLUMNS, Bucket, BucketRows, buckets_of, over_time_lines
 from mcpproxy.tui.rows.latency_rows import MAX_NAME_CHARS
-from mcpproxy.tui.rows.traffic_columns import needs_of, traffic_columns
+from mcpproxy.tui.rows.traffic_columns import NameCells, needs_of, traffic_columns
 from mcpproxy.tui.rows.traffic_table import TrafficRows
 from mcpproxy.tui.safe_text import SafeText
 from mcpproxy.tui.widgets.table import Table
@@ -61,6 +62,7 @@ class KindDetail(Container):
         self._slowest = TrafficRows(reading, self._report_rows)
         self._slowest.is_exchanges = True
         self._slowest.view = ()
+        self._names = NameCells(reading)
         self._slowest_calls: tuple[int, ...] = ()
         self._drawn_state: object = None
 
@@ -162,13 +164,14 @@ class KindDetail(Container):
         calls = self._reading.calls
         self._slowest.view = [calls.request[number] for number in self._slowest_calls]
         self._slowest.forget()
+        needs = needs_of(self._reading, self._names)
         columns = [
-            column
-            for column in traffic_columns(width, needs_of(self._reading), is_exchanges=True)
+            replace(column, is_extra=False)
+            for column in traffic_columns(width, needs, is_exchanges=True)
             if column.name in SLOWEST_COLUMNS
         ]
         self.slowest.set_columns(columns)
-        self._slowest.fit(columns, width)
+        self._slowest.fit(self.slowest.widths(width - 1), needs.name)
         self.slowest.renew()
 
     def slow_answer(self) -> int | None:

@@ -1,7 +1,7 @@
 """Split: a list and the detail of one of its rows, below it or, on a wide terminal, next to it.
 
-Next to the list, the detail is a preview: it is there from the start, and follows the cursor. Below the list, it is shown
-once the user has opened it.
+Next to the list, the detail is a preview: it is there from the start, and follows the cursor. Below the list, it is
+shown once the user has opened it.
 """
 
 from concurrent.futures import ThreadPoolExecutor

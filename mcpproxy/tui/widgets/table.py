@@ -2,7 +2,7 @@
 
 The table owns no rows. A `TableRows` object says how many there are and what each contains; the table lays them out,
 drops columns if the terminal is narrow, and keeps the cursor. It follows the end while the cursor is on the last row;
-moving away pauses that, and going to the end resumes it.
+moving or scrolling away pauses that, and going to the end resumes it. The mouse scrolls without moving the cursor.
 """
 
 import re
@@ -16,8 +16,10 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
+from textual.scrollbar import ScrollTo
 from textual.strip import Strip
 
+from mcpproxy.tui.colours.painting import painted_styles
 from mcpproxy.tui.layout_state import saved_columns
 from mcpproxy.tui.safe_text import STYLES, cursor_styles, marked_strip, role_styles, segments, strip
 from mcpproxy.tui.widgets.columns import (
@@ -377,6 +379,14 @@ class Table(ScrollView, can_focus=True):
         """Pause following, as the user scrolls away from the end."""
         self.following = False
 
+    def on_scroll_up(self) -> None:
+        """Pause following, as the user clicks above the thumb of the scroll bar."""
+        self.following = False
+
+    def on_scroll_to(self, event: ScrollTo) -> None:
+        """Pause following if the scroll bar is dragged away from the end."""
+        self.following = self.following and event.y is not None and event.y >= self.max_scroll_y
+
     def watch_cursor(self, old_row: int, new_row: int) -> None:
         """Draw the row that the cursor has left, and the row that it is on."""
         top = int(self.scroll_y)
@@ -387,16 +397,10 @@ class Table(ScrollView, can_focus=True):
         return round(super().validate_scroll_y(value))
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Keep the cursor in sight when the mouse scrolls."""
+        """Draw the rows that are in sight now; the cursor may be out of sight until the next key that moves it."""
         self._move_bar()
         if new_value != old_value:
             self.refresh()
-        top = int(new_value)
-        visible_row = min(max(self.cursor, top), top + self.page_rows - 1, max(0, len(self.rows) - 1))
-        if visible_row != self.cursor:
-            self.following = self.following and visible_row == len(self.rows) - 1
-            self.cursor = max(0, visible_row)
-            self.post_message(self.RowHighlighted(self, self.cursor))
 
     def on_resize(self) -> None:
         """Keep the cursor in sight."""
@@ -465,7 +469,11 @@ class Table(ScrollView, can_focus=True):
         line = self._lines[y] = self._line(row)
         if line is None:
             return strip(segments((), width, self._plain_styles), width)
-        line_strip = self._line_strip(line, width, self._cursor_styles if row == self.cursor else self._plain_styles)
+        is_cursor = row == self.cursor
+        styles = self._cursor_styles if is_cursor else self._plain_styles
+        if line.look is not None:
+            styles = painted_styles(self, styles, line.look, is_cursor=is_cursor)
+        line_strip = self._line_strip(line, width, styles)
         if self._marked_pattern is None:
             return line_strip
         text, style = line_strip.text, self.get_component_rich_style("table--found", partial=True)

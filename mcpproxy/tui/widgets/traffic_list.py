@@ -11,11 +11,13 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
 
+from mcpproxy.tui.colours.row_looks import RowLooks
 from mcpproxy.tui.data.login_folds import LoginFolds
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.sorting import RowSorter
 from mcpproxy.tui.data.step_thread import StepThread
 from mcpproxy.tui.data.waiting_first_rows import WaitingFirstRows
+from mcpproxy.tui.host import Host
 from mcpproxy.tui.messages import CaptureUnreadable, RowsRead, Sorted
 from mcpproxy.tui.rows.traffic_columns import (
     CAPTURE_ORDER,
@@ -58,6 +60,8 @@ class TrafficList(Vertical):
         Binding("left,h", "fold(False)", "fold", show=False, id="fold-login"),
     ]
 
+    app: Host
+
     class Reordered(Message):
         """The rows are in another order, or are being sorted."""
 
@@ -96,6 +100,7 @@ class TrafficList(Vertical):
 
     def on_mount(self) -> None:
         """Show the rows that have been read so far."""
+        self.rows.looks = RowLooks(self.reading, self.app.colour_rules.rules)
         self._set_columns()
         self.table.show(self.rows)
 
@@ -341,16 +346,16 @@ class TrafficList(Vertical):
         """Sort by the next column."""
         current_order = self._sorting[2] if self._sorting is not None else self.order
         column = ORDERS[(ORDERS.index(current_order.column) + 1) % len(ORDERS)]
-        self._sort_by(RowOrder(column, column != ORDERS[0]))
+        self.sort_by(RowOrder(column, column != ORDERS[0]))
 
     @on(Table.HeadClicked)
     def _sort_by_head(self, event: Table.HeadClicked) -> None:
         """Sort by a column, in reverse order if the rows are sorted by it already."""
         if event.column in ORDERS:
             is_same_column = event.column == self.order.column
-            self._sort_by(RowOrder(event.column, not self.order.is_descending if is_same_column else True))
+            self.sort_by(RowOrder(event.column, not self.order.is_descending if is_same_column else True))
 
-    def _sort_by(self, order: RowOrder) -> None:
+    def sort_by(self, order: RowOrder) -> None:
         """Sort the current rows."""
         self._end_sorting()
         if order == CAPTURE_ORDER:

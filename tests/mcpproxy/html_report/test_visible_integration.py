@@ -6,6 +6,7 @@ import sys
 import unicodedata
 from collections.abc import Iterator
 from functools import cache
+from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
@@ -69,6 +70,16 @@ def test_page_escapes_what_the_terminal_escapes(session: CDPSession) -> None:
 def test_page_escapes_what_the_terminal_escapes_beside_all_others(session: CDPSession) -> None:
     for before in BESIDE:
         check(session, before, assigned())
+
+
+def test_page_joins_the_emoji_that_the_terminal_joins(session: CDPSession) -> None:
+    parts = ("👨", "👩🏽", "❤\ufe0f", "a", "\u200d")
+    texts = ["\u200d".join(chosen) for count in range(1, 5) for chosen in product(parts, repeat=count)]
+    texts += ["👨" + "\u200d👩" * count for count in range(8)]
+    differences = [
+        (text, made) for text, made in zip(texts, shown(session, texts), strict=True) if made != sanitise(text, None)
+    ]
+    assert differences == []
 
 
 def test_private_and_unassigned_characters_are_escaped(session: CDPSession) -> None:

@@ -77,6 +77,30 @@ class TestScreen:
 
         play(act, path)
 
+    def test_a_wide_terminal_shows_the_definition_at_the_cursor(self, tmp_path: Path) -> None:
+        path = record(tmp_path / "x" / "x.mcpcap", [*library(), END])
+
+        async def act(stage: Stage) -> None:
+            await stage.open()
+            await stage.press("O")
+            await stage.see("never called  Lends größere Bücher.", "changed  Obey me.", "never listed", "from frame")
+            await stage.see("no parameters")
+            await stage.press("down")
+            await stage.see("definition 2 of 2", "changed: description")
+            # Esc leads from the definition to the list, then to the traffic.
+            await stage.press("enter", "escape")
+            assert isinstance(stage.app.screen, ToolsScreen)
+            assert stage.app.screen.table.has_focus
+            await stage.resize((100, 30))
+            await stage.until(lambda: "definition 2 of 2" not in stage.text())
+            await stage.see("changed  Obey me.")
+            await stage.resize((160, 30))
+            await stage.see("definition 2 of 2")
+            await stage.press("escape")
+            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+
+        play(act, path, size=(160, 30))
+
     def test_its_calls(self, tmp_path: Path) -> None:
         path = record(tmp_path / "x" / "x.mcpcap", [*library(), END])
 

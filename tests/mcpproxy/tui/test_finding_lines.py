@@ -144,10 +144,10 @@ def test_how_far_a_check_is_and_what_it_found() -> None:
 def test_lost_records_are_told_with_their_places(tmp_path: Path) -> None:
     made = conversation(1)
     with understood(lossy(tmp_path / "lossy.mcpcap", made, 7)) as reading:
-        assert losses_text(reading.conversation.missing_ranges) == f"▲ 7 records lost: {len(made)} to {len(made) + 6}"
+        assert losses_text(reading.conversation.missing_ranges) == f"7 records lost: {len(made)} to {len(made) + 6}"
     holes = tmp_path / "holes.mcpcap"
     holes.write_bytes(b"".join(line for n, line in enumerate(lines([*conversation(5), END])) if n not in (5, 6, 9)))
     with understood(holes) as reading:
-        assert losses_text(reading.conversation.missing_ranges) == "▲ 3 records lost in 2 places, the first 5 to 6"
+        assert losses_text(reading.conversation.missing_ranges) == "3 records lost in 2 places, the first 5 to 6"
     with understood(wrong(tmp_path)) as reading:
         assert not reading.conversation.missing_ranges

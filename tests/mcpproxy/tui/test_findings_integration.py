@@ -427,3 +427,27 @@ def test_the_list_of_sessions_counts_what_is_visible_small_or_live_and_the_large
         assert capture.tally is not None, path
         assert not sessions._is_countable(capture), path
     assert tally.cached(finished[0]) == Tally(errors=2, notes=1)
+
+
+def test_a_wide_terminal_has_the_detail_next_to_the_list_with_the_page_of_the_rule(tmp_path: Path) -> None:
+    async def act(stage: Stage) -> None:
+        screen = await opened(stage)
+        await stage.settled()
+        assert screen.pane.region.x == 80
+        assert screen.pane.region.y == screen.table.region.y
+        await stage.see("Why it matters", "^^^^")
+        await stage.resize((159, 40))
+        await stage.settled()
+        assert screen.pane.region.x == 0
+        assert screen.pane.region.y > screen.table.region.y
+        assert "Why it matters" not in stage.text()
+        await stage.press("r")
+        page = stage.app.screen.query_one("#page")
+        await stage.until(lambda: page.region.width <= 106, "a frame no wider than a readable line")
+        assert page.region.y > 0
+        assert page.region.bottom < 40
+        await stage.resize((60, 20))
+        await stage.settled()
+        assert (page.region.width, page.region.height) == (60, 20)
+
+    play(act, wrong(tmp_path), size=(160, 40))

@@ -6,7 +6,8 @@ import pytest
 from textual.binding import Binding
 from textual.keys import format_key
 
-from mcpproxy.tui.keys.bindings import _bindings, default_keys, keys_path, read_keys
+from mcpproxy.tui.configuration import configuration_path
+from mcpproxy.tui.keys.bindings import KEYS_FILE, _bindings, default_keys, read_keys
 from mcpproxy.tui.screen_entries import entries
 from mcpproxy.tui.screens.help import ROWS, help_text
 from tests.harness import ROOT
@@ -16,7 +17,7 @@ FIXED = {"submit", "leave", "earlier(1)", "earlier(-1)", "run", "new_line", "tur
 
 
 def write(text: str) -> None:
-    path = keys_path()
+    path = configuration_path(KEYS_FILE)
     assert path is not None
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
@@ -51,7 +52,7 @@ def test_help_lists_every_key() -> None:
 
 
 def test_a_pipe_in_place_of_the_file_is_told_and_not_waited_for() -> None:
-    path = keys_path()
+    path = configuration_path(KEYS_FILE)
     assert path is not None
     path.parent.mkdir(parents=True, exist_ok=True)
     os.mkfifo(path)
@@ -65,10 +66,10 @@ def test_a_pipe_in_place_of_the_file_is_told_and_not_waited_for() -> None:
         ("[keys]\npair = 5", 'pair needs a key such as "P"'),
         ('[keys]\npair = ["a b"]', "pair needs a key"),
         ("[keys]\npair = []", "pair needs a key"),
-        ("[keys\n", "keys.toml: "),
+        ("[keys\n", "keys.toml, line 1: "),
         ("keys = 5", "expected one table"),
         ("[other]", "expected one table"),
-        ("\x00", "keys.toml: "),
+        ("\x00", "keys.toml, line 1: "),
     ],
 )
 def test_invalid_entries_are_reported_in_a_line_and_the_rest_applies(text: str, wrong: str) -> None:
@@ -96,7 +97,7 @@ def test_what_every_screen_needs_keeps_its_key() -> None:
 
 def test_a_missing_file_changes_no_key() -> None:
     assert read_keys() == ({}, "")
-    path = keys_path()
+    path = configuration_path(KEYS_FILE)
     assert path is not None
     os.makedirs(path)
     assert "cannot read" in read_keys().errors

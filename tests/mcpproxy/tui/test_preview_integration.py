@@ -47,19 +47,18 @@ def test_it_is_hidden_by_a_key_which_is_kept_and_where_there_is_no_room(tmp_path
         await stage.open()
         await at(stage, 1, "protocolVersion:")
         await stage.resize((100, 30))
-        assert not stage.traffic.detail.display
+        await stage.until(lambda: not stage.traffic.detail.display)
         await stage.resize(WIDE)
         await at(stage, 1, "protocolVersion:")
         await stage.press(*"<" * 7)
-        assert not stage.traffic.detail.display
         await stage.until(lambda: not saved_layout().has_preview)
         await stage.press("escape", "enter")
         await stage.until(lambda: len(stage.traffic.table.rows))
         assert not stage.traffic.detail.display
         await stage.press("enter")
-        assert stage.traffic.detail.display
+        await stage.until(lambda: stage.traffic.detail.display)
         await stage.press("escape")
-        assert not stage.traffic.detail.display
+        await stage.until(lambda: not stage.traffic.detail.display)
         await stage.press(">")
         await stage.until(lambda: saved_layout().has_preview)
         await at(stage, 1, "protocolVersion:")

@@ -79,7 +79,7 @@ class TestMarks:
             assert list(stage.traffic.listing.entries()) == [6]
             await stage.press("escape", "escape")
             # In a narrow terminal, a note uses the free space, and a mark does not cut the clock.
-            await stage.resize((80, 24))
+            await stage.resize((70, 24))
             for row, note in ((1, "why"), (2, "why does it come so late here"), (3, "the first call of all")):
                 stage.traffic.table.go(row)
                 await noted(stage, note)

@@ -263,8 +263,8 @@ async def a_value_is_added_and_taken_back(stage: Stage) -> None:
     await stage.press("plus", "2")
     await stage.see("name:search dir:c2s", "7 of 16 frames")
     await stage.press("slash")
-    assert stage.traffic.query_one(FilterBox).value == "name:search dir:c2s"
-    await stage.press("escape", "slash", *" id:77", "enter")
+    assert stage.traffic.query_one(FilterBox).value == "name:search dir:c2s "
+    await stage.press("escape", "slash", *"id:77", "enter")
     await stage.see("nothing matches name:search dir:c2s id:77; case matters; Esc shows 7 rows")
     await stage.press("escape")
     await stage.see("name:search dir:c2s", "7 of 16 frames")

@@ -73,7 +73,7 @@ def test_it_stops_with_its_job_and_draws_everything_when_it_continues(tmp_path: 
         shown.screen.resize(30, 100)
         shown.pass_over()
         os.write(shown.ours, b"fg\n")
-        shown.until(lambda: "tools/call" in shown.text() and "quit" in shown.text().split("\n")[-1])
+        shown.until(lambda: "tools/call" in shown.text() and "quit" in "".join(shown.text().split("\n")[-2:]))
         assert shown.after() == running
         assert switched(shown, 1049) == "h"
         assert "stopped" not in shown.text()

@@ -179,6 +179,20 @@ def test_a_server_that_waits_for_its_client_is_named_first(tmp_path: Path) -> No
         play(act, path, size=(100, 30))
 
 
+def test_a_server_that_has_closed_its_output_cannot_answer(tmp_path: Path) -> None:
+    path = tmp_path / "mute/x.mcpcap"
+    end = ("eof", members(dir="s2c", by="sender", bytes=10))
+
+    async def act(stage: Stage) -> None:
+        await stage.listed()
+        await stage.until(lambda: "1 waiting" in stage.text())
+        await stage.press("w")
+        await opened_at(stage, "because   the server closed its output")
+
+    with live(path, [*handshake(), frame_record("c2s", CALL % (1, 1)), end]):
+        play(act, path, size=(100, 30))
+
+
 def test_over_http_the_response_is_described(tmp_path: Path) -> None:
     path = tmp_path / "web/x.mcpcap"
     at = {"conn": 1, "exchange": 2}
@@ -204,7 +218,7 @@ def test_over_http_the_response_is_described(tmp_path: Path) -> None:
         await stage.until(lambda: "2 waiting" in stage.text())
         await stage.press("w")
         await opened_at(stage, "response  200, its stream is open: 2 events, the last ")
-        await stage.see("progress  4, ", "process   not known: mcpproxy did not start this server")
+        await stage.see("progress  4, ", "process   not known: the server is reached over HTTP")
         await stage.press("w")
         await stage.see("response  not begun: the server has sent no status")
 

@@ -42,6 +42,11 @@ def test_what_a_process_is_doing(state: str, channel: str, text: str, is_bad: bo
     assert waits.process_fact(71, "node", state, channel) == Fact("process", text, is_bad)
 
 
+def test_how_much_a_process_that_runs_has_run() -> None:
+    fact = waits.process_fact(71, "node", "running", "", 12_300_000_000)
+    assert fact.text == "71 node is running; so far it has used 12.3 s of processor time"
+
+
 def test_names_of_processes_are_sanitised_and_cut() -> None:
     fact = waits.process_fact(71, "a\x1b[2J" + "b" * 100_000, "sleeping", "\x07" * 100_000)
     assert "\x1b" not in fact.text

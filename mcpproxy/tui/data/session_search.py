@@ -1,0 +1,144 @@
+"""Session search: counts the messages with a text in whole captures, as fast as their bytes can be searched.
+
+The count is the number of rows that the filter `text:…` selects in the traffic of the capture. Only lines that may
+contain the text are parsed. If a capture has something that makes lines and messages differ, such as damage, giant
+frames, or messages that span lines, it is read again as every command reads it. Memory is bounded by a few chunks.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from analysis.conversation.assembly import Assembly
+from analysis.facts import raw_of
+from analysis.filter.text_search import TextSearch
+from captures.cutting import version_of
+from captures.damage import Damage
+from captures.frame import Frame
+from captures.reader import Capture, open_capture
+from captures.record import LINE_START, MAX_LINE_BYTES, Record, raw_bytes, values_of
+from captures.tail import Tail
+from captures.versions import FORMAT_VERSION
+
+CHUNK_BYTES: Final = 2 << 20
+"""How many bytes are read at a time."""
+_WORD: Final = re.compile(r"[\w./@+-][\w./:@+-]*")
+_PART: Final = b'"rec":"part"'
+
+
+class _IsIntricate(Exception):
+    """Raised if the lines of a capture do not show how many messages contain the text."""
+
+
+def text_term(text: str) -> str:
+    """Returns the filter that selects the messages with a text."""
+    if _WORD.fullmatch(text):
+        return f"text:{text}"
+    return 'text:"' + re.sub(r'(["\\])', r"\\\1", text) + '"'
+
+
+def count_messages(path: Path, search: TextSearch, report: Callable[[int], None]) -> int:
+    """Count the rows of a capture that contain a text, up to its present end.
+
+    Args:
+        path: the capture.
+        search: the text.
+        report: called with the count so far after each chunk.
+
+    Raises:
+        NotACapture, NewerFormat: as for `Capture`.
+        OSError: the file cannot be read.
+    """
+    count = 0
+    try:
+        for found_count in _counts_in_lines(path, search):
+            count += found_count
+            report(count)
+    except _IsIntricate:
+        return _count_thoroughly(path, search, report)
+    return count
+
+
+def _counts_in_lines(path: Path, search: TextSearch) -> Iterator[int]:
+    """Yields the number of matching lines in each chunk."""
+    capture = Capture(path)
+    for segment in capture.segments:
+        with open_capture(segment) as file:
+            rest, is_first = b"", True
+            while chunk := file.read(CHUNK_BYTES):
+                end = chunk.rfind(b"\n") + 1
+                lines, rest = (rest + chunk[:end], chunk[end:]) if end else (b"", rest + chunk)
+                if len(rest) > MAX_LINE_BYTES:
+                    raise _IsIntricate
+                if is_first and lines:
+                    is_first = False
+                    _check_header(lines[: lines.index(b"\n")], capture.header)
+                yield _count_in(lines, search) if lines else 0
+            if rest.count(LINE_START) > 1:
+                raise _IsIntricate
+            if rest and values_of(rest, orjson.loads) is not None:
+                yield _count_in(rest, search)
+
+
+def _check_header(line: bytes, header: Record) -> None:
+    values = values_of(line, orjson.loads)
+    record = Record(0, "header", 0, values or {})
+    is_usual = values is not None and values["rec"] == "header" and version_of(record) == FORMAT_VERSION
+    if not is_usual or record.members.get("capture") != header.members.get("capture"):
+        raise _IsIntricate
+
+
+def _count_in(lines: bytes, search: TextSearch) -> int:
+    if _PART in lines:
+        raise _IsIntricate
+    return sum(_has_text(lines[start:end], search) for start, end in search.candidate_lines(lines))
+
+
+def _has_text(line: bytes, search: TextSearch) -> bool:
+    """Whether a line is a frame with the text."""
+    values = values_of(line, orjson.loads) if len(line) < MAX_LINE_BYTES else None
+    if values is None:
+        raise _IsIntricate
+    if values["rec"] != "frame":
+        return False
+    unit = values.get("unit", "line")
+    if values.get("dir") not in ("c2s", "s2c") or unit not in ("line", "http_body", "sse_event") or "parts" in values:
+        raise _IsIntricate
+    raw = raw_bytes(values)
+    if raw is None or not search.is_in(raw):
+        return False
+    if unit == "line" and values.get("kind") in ("invalid", "unjudged"):
+        raise _IsIntricate  # it may be a line of a longer message
+    return True
+
+
+def _count_thoroughly(path: Path, search: TextSearch, report: Callable[[int], None]) -> int:
+    """Count the messages after joining their lines and parts; several messages in one frame count once."""
+    assembly, count, last_seq = Assembly(), 0, -1
+    with Tail(path) as tail:
+        while True:
+            steps = tail.assembled_step(CHUNK_BYTES)
+            messages = [message for _, item in steps for message in _messages_of(item, assembly)]
+            is_over = tail.has_ended or (tail.is_at_end and not steps)
+            if is_over:
+                messages += assembly.finish()
+            for message in messages:
+                seq = message.frames[0].seq
+                if seq != last_seq and search.is_in(raw_of(message.frames)):
+                    count, last_seq = count + 1, seq
+            report(count)
+            if is_over:
+                return count
+
+
+def _messages_of(item: Frame | Record | Damage | None, assembly: Assembly) -> list:  # type: ignore[type-arg]
+    if (
+        isinstance(item, Damage)
+        or (item is not None and item.skipped)
+        or (isinstance(item, Record) and item.rec == "gap")
+    ):
+        assembly.note_loss()
+    return [*assembly.feed(item)] if isinstance(item, Frame) else []

@@ -1,0 +1,200 @@
+"""Search: the sessions whose messages contain a text, newest first, while a process searches them."""
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Final
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+
+from analysis.filter import FilterError, parse
+from mcpproxy.tui.data.capture_list import ListedCapture
+from mcpproxy.tui.data.searching import SearchResult, SearchRun
+from mcpproxy.tui.data.session_search import text_term
+from mcpproxy.tui.messages import CaptureUnreadable, OpenRequested, Progressed
+from mcpproxy.tui.safe_text import SafeText, notify
+from mcpproxy.tui.screens.list_screen import ListScreen
+from mcpproxy.tui.widgets.clickable_line import ClickableLine
+from mcpproxy.tui.widgets.foot import Foot
+from mcpproxy.tui.widgets.table import Column, MemoryRows, Table, TableLine
+from mcpproxy.wording.cells import fit
+from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.spans import Span
+
+COLUMNS: Final = (
+    Column("mark", "", 1),
+    Column("matches", "matches", 8, is_right_aligned=True),
+    Column("server", "server", 11, stretch=2),
+    Column("client", "client", 10, stretch=2, drop=3),
+    Column("age", "age", 7, is_right_aligned=True),
+    Column("frames", "frames", 7, is_right_aligned=True, drop=2),
+    Column("capture", "capture", 30, drop=1),
+)
+RENEWAL_INTERVAL_S: Final = 1.0
+"""How often the ages are updated."""
+MAX_TEXT_CELLS: Final = 30
+"""The maximum width of the text in the title, in cells."""
+
+
+class SearchRows(MemoryRows[SearchResult]):
+    """Sessions with matches as the rows of a table."""
+
+    def __init__(self, session_line: Callable[[ListedCapture], TableLine]) -> None:
+        """Start without rows.
+
+        Args:
+            session_line: returns the cells of a session in the list of sessions.
+        """
+        super().__init__()
+        self._session_line = session_line
+
+    def line(self, row: int) -> TableLine:
+        """The cells of a session."""
+        result = self.items[row]
+        line = self._session_line(result.capture)
+        if result.problem:
+            cells = {**line.cells, "matches": (Span("–", "dim"),), "client": (Span(result.problem, "bad"),)}
+            return TableLine(cells, wide_column="client")
+        return TableLine(
+            {**line.cells, "matches": (Span(f"{result.found_count:,}", "accent"),)}, wide_column=line.wide_column
+        )
+
+
+class SearchScreen(ListScreen):
+    """A search for a text in all sessions listed."""
+
+    DEFAULT_CSS = """
+    SearchScreen #nothing { padding: 1 2; display: none; height: 1fr; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("s", "sort", "sort", id="sort")]
+    LIST = "#found"
+    SORTS = ("newest", "matches")
+    SORT_COLUMNS: ClassVar[dict[str, str]] = {"age": "newest", "matches": "matches"}
+
+    def __init__(
+        self, text: str, captures: Sequence[ListedCapture], session_line: Callable[[ListedCapture], TableLine]
+    ) -> None:
+        """Create the screen of a search, which begins when it is shown.
+
+        Args:
+            text: the text.
+            captures: the captures to search, newest first.
+            session_line: returns the cells of a session in the list of sessions.
+        """
+        super().__init__()
+        self.run = SearchRun(text, captures, self._report_progress)
+        self._rows = SearchRows(session_line)
+        self._is_on_top = True
+
+    def compose(self) -> ComposeResult:
+        """The list."""
+        yield ClickableLine(id="title")
+        yield Table(COLUMNS, id="found")
+        yield SafeText(id="nothing")
+        yield Foot()
+
+    def on_mount(self) -> None:
+        """Start the search."""
+        self.table.show(self._rows)
+        self.table.focus()
+        try:
+            parse(text_term(self.run.text))
+        except FilterError as error:
+            self.run.trouble = error.problem
+            notify(self.app, f"this text cannot be searched for: {error.problem}", bad=True)
+        else:
+            self.run.start()
+        self.set_interval(RENEWAL_INTERVAL_S, self.table.renew)
+        self.update_rows()
+
+    def on_unmount(self) -> None:
+        """End the search."""
+        self.run.close()
+
+    def on_screen_resume(self) -> None:
+        """Show the results that came in while the screen was hidden."""
+        self._is_on_top = True
+        self.update_rows()
+
+    def on_screen_suspend(self) -> None:
+        """Stop drawing: a lower screen's output would be drawn over the top one."""
+        self._is_on_top = False
+
+    def _report_progress(self) -> None:
+        if self._is_on_top:
+            self.post_message(Progressed())
+
+    @property
+    def selected(self) -> SearchResult | None:
+        """The session at the cursor."""
+        return self._rows.at(self.table.cursor)
+
+    @on(Progressed)
+    def update_rows(self) -> None:
+        """Show the results so far."""
+        results = self.run.results
+        if self.order == "matches":
+            results.sort(key=lambda result: -result.found_count)
+        self.replace_rows(self._rows, results, key=lambda result: result.capture.path)
+        has_nothing = not results and not self.run.is_busy
+        nothing = self.query_one("#nothing", SafeText)
+        nothing.display = has_nothing
+        if has_nothing:
+            nothing.show(self._nothing_spans())
+        self.display_table(is_shown=not has_nothing)
+        self.show_title()
+
+    def _nothing_spans(self) -> list[Span]:
+        if self.run.trouble:
+            return [Span(f"nothing found so far: {self.run.trouble}", "dim")]
+        hint = "" if self.run.text == self.run.text.lower() else "; case matters, as the text has a capital letter"
+        return [Span("no session contains ", "dim"), Span(self.run.text, "accent"), Span(hint, "dim")]
+
+    def show_title(self) -> None:
+        """Update the title to match the screen."""
+        run, results = self.run, self._rows.items
+        found_count, session_count = (
+            sum(result.found_count for result in results),
+            sum(not result.problem for result in results),
+        )
+        spans = [
+            Span(f"  {fit(run.text, MAX_TEXT_CELLS)}", "accent"),
+            Span(f"  {found_count:,} in {count_text(session_count, 'session')}"),
+        ]
+        if run.searched_count < len(run.captures):
+            state = "searched" if run.is_busy else run.trouble
+            spans.append(
+                Span(f"  {run.searched_count:,} of {len(run.captures):,} {state}", "dim" if run.is_busy else "bad")
+            )
+        if self.order != self.SORTS[0]:
+            spans.append(Span(f"  by {self.order}", "dim"))
+        self.set_title(spans)
+
+    # ---- keys
+
+    @on(Table.RowSelected)
+    def _open(self) -> None:
+        """Open the session at the cursor, with the messages that contain the text."""
+        result = self.selected
+        if result is None:
+            return
+        if result.problem:
+            notify(self.app, result.problem, bad=True)
+        else:
+            self.post_message(OpenRequested(result.capture.path, filter_text=text_term(self.run.text)))
+
+    def interrupt(self) -> bool:
+        """Stop the search; returns False if it has ended."""
+        if not self.run.is_busy:
+            return False
+        self.run.stop()
+        self.update_rows()
+        return True
+
+    def on_resize(self, _: events.Resize) -> None:
+        """Fit the title."""
+        self.show_title()
+
+    @on(CaptureUnreadable)
+    def _failed(self, event: CaptureUnreadable) -> None:
+        notify(self.app, event.reason, bad=True)
