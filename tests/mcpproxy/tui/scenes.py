@@ -321,7 +321,7 @@ async def wrong_sql(stage: Stage) -> None:
     """Show where SQL is wrong, with the columns of a view next to it if there is room."""
     await opened(stage)
     await stage.press("Q")
-    await stage.see("each row is", "latency")
+    await stage.see("one row per request")
     screen = stage.app.screen
     if screen.query_one("#schema", Table).display:
         await stage.press("tab", "v", "down", "right", "escape")
