@@ -63,6 +63,7 @@ ROWS: Final = (
     HelpRow("m M '", "mark, note, next mark", "mark note next-mark"),
     HelpRow("c", "copy as JSON, text, or a command"),
     HelpRow("e", "export the rows, or the marked ones", "export"),
+    HelpRow("ctrl+t", "at its prompt: the marked rows", "other-rows"),
     HelpRow("R", "follow a stream raw"),
     HelpRow("→ ←", "unfold, fold a login; or click ▸ ▾", "unfold-login fold-login"),
     HelpRow("Esc", "undo the order, the filter term by term"),
