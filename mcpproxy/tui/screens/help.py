@@ -151,7 +151,6 @@ ROWS: Final = (
     HelpRow("PgUp PgDn", "page up, page down (space)"),
     HelpRow("g G  Home End", "first row, last row"),
     HelpRow("/", "filter; Tab completes", "filter"),
-    HelpRow("ctrl+s", "in it: save it; @name uses it", "save-filter"),
     HelpRow("|", "choose the columns", "columns"),
     HelpRow("?", "this help", "help"),
     HelpRow("ctrl+p", "all commands; themes"),

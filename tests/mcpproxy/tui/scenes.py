@@ -322,7 +322,7 @@ async def wrong_sql(stage: Stage) -> None:
     """Show where SQL is wrong, with the columns of a view next to it if there is room."""
     await opened(stage)
     await stage.press("Q")
-    await stage.see("each row is", "latency")
+    await stage.see("one row per request")
     screen = stage.app.screen
     if screen.query_one("#schema", Table).display:
         await stage.press("tab", "v", "down", "right", "escape")
@@ -444,6 +444,9 @@ SCENES: Final[dict[str, Scene]] = {
     "stderr": Scene(busy, then("E", see="is stale")),
     "sql": Scene(busy, sql),
     "sql-error": Scene(busy, wrong_sql),
+    "stream": Scene(corpus("http"), then("R", see="POST")),
+    "stream-found": Scene(busy, then("R", "slash", *"path", "enter", "n", see="n N")),
+    "export": Scene(busy, then("e", see="Markdown")),
     "help": Scene(corpus("demo"), then("question_mark", see="page of a long frame")),
     "columns": Scene(busy, then("|", see="method / name")),
     "copy": Scene(corpus("http"), then("c", see="copy as")),
