@@ -307,7 +307,8 @@ class SessionsScreen(ListScreen):
         """Fit the columns to what the sessions say, and the bars to their column."""
         table, rows = self.table, self._rows
         width = table.room.width or self.app.size.width - 1
-        lines = (rows.line(row) for row in range(min(len(rows), MAX_MEASURED_ROWS)))
+        # Until its header is read, a capture has the name of its folder.
+        lines = (rows.line(row) for row, capture in enumerate(rows.items[:MAX_MEASURED_ROWS]) if capture.has_begun)
         table.set_columns(self._columns.fitted(lines, width))
         rows.traffic_width = table.widths(width).get("traffic", rows.traffic_width)
         table.renew()
