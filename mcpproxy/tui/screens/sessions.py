@@ -179,7 +179,7 @@ def state_sign(capture: ListedCapture) -> str:
 
 
 def trouble_cell(summary: Summary, width: int) -> Sequence[Span]:
-    """The most important problem of a session: how it ended, a request that hangs, or abandoned requests.
+    """The most important problem of a session: how it ended, a request that hangs, abandoned requests, or losses.
 
     Args:
         summary: the summary of the session.
@@ -191,7 +191,7 @@ def trouble_cell(summary: Summary, width: int) -> Sequence[Span]:
     if waited_ns is not None and waited_ns >= MIN_SHOWN_WAIT_NS:
         return (Span(shortest_waiting_text(summary.waiting, waited_ns, width), waiting_role(waited_ns)),)
     if not summary.abandoned:
-        return ()
+        return (Span(f"{units.short_count(summary.lost)} lost", "bad"),) if summary.lost else ()
     text, short_text = f"{summary.abandoned:,} abandoned", f"{units.short_count(summary.abandoned)} aband"
     return (Span(text if len(text) <= width else short_text, "bad"),)
 
@@ -307,7 +307,8 @@ class SessionsScreen(ListScreen):
         """Fit the columns to what the sessions say, and the bars to their column."""
         table, rows = self.table, self._rows
         width = table.room.width or self.app.size.width - 1
-        lines = (rows.line(row) for row in range(min(len(rows), MAX_MEASURED_ROWS)))
+        # Until its header is read, a capture has the name of its folder.
+        lines = (rows.line(row) for row, capture in enumerate(rows.items[:MAX_MEASURED_ROWS]) if capture.has_begun)
         table.set_columns(self._columns.fitted(lines, width))
         rows.traffic_width = table.widths(width).get("traffic", rows.traffic_width)
         table.renew()
@@ -512,7 +513,7 @@ class SessionsScreen(ListScreen):
 
     def _search(self, text: str | None) -> None:
         if text:
-            self.app.push_screen(SearchScreen(text, list(self.captures), self._rows.line_of))
+            self.app.push_screen(SearchScreen(text, list(self.captures), self.capture_list, self._rows.line_of))
 
     def action_delete(self) -> None:
         """Delete the capture at the cursor, after confirmation."""

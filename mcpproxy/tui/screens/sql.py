@@ -51,7 +51,7 @@ class SqlScreen(TitledScreen):
     SqlScreen {
         & #messages { height: auto; max-height: 12; padding: 0 1; display: none; }
         &.-low #messages { max-height: 4; }
-        & #schema { width: 36; display: none; border-right: solid $line; }
+        & #schema { width: 40; display: none; border-right: solid $line; }
         & #answer { height: 1fr; }
         & #row { height: 60%; display: none; padding: 0 1; border-top: solid $line; }
     }
@@ -165,6 +165,17 @@ class SqlScreen(TitledScreen):
     def schema(self) -> Table:
         """The tree of tables and views."""
         return self.query_one("#schema", Table)
+
+    @property
+    def position(self) -> str:
+        """The row of the result at the cursor, and how many there are."""
+        answer = self.answer_rows
+        return f"{self.table.cursor + 1:,}/{len(answer):,}" if answer is not None and len(answer) else ""
+
+    @on(Table.RowHighlighted, "#answer")
+    def _moved(self) -> None:
+        """Show the position in the title."""
+        self.show_title()
 
     def _report_reply(self) -> None:
         self.post_message(SqlReplied())
