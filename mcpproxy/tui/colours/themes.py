@@ -43,6 +43,8 @@ DARK: Final = Theme(
         "line": "#6b7280",
         "primary-muted": "#333940",
         "block-hover-background": "#333940",
+        "block-cursor-foreground": "#d8dce4",
+        "block-cursor-background": "#333940",
         **_scroll_bar("#23262e", "#737a87", "#5fafd7"),
     },
 )
@@ -65,6 +67,8 @@ LIGHT: Final = Theme(
         "line": "#7d828b",
         "primary-muted": "#d5dbe0",
         "block-hover-background": "#d5dbe0",
+        "block-cursor-foreground": "#22252b",
+        "block-cursor-background": "#d5dbe0",
         **_scroll_bar("#ebebe6", "#767b84", "#005f87"),
     },
 )
@@ -95,6 +99,9 @@ def _palette_theme(name: str, *, accent: str, warning: str, server: str, is_dark
             "primary-muted": "ansi_default",
             "footer-key-foreground": accent,
             "border": accent,
+            "block-cursor-foreground": "ansi_default",
+            "block-cursor-background": "ansi_default",
+            "block-cursor-text-style": "bold underline",
             "input-selection-background": "ansi_default",
             "screen-selection-background": "ansi_default",
             "screen-selection-foreground": "ansi_default",
@@ -121,7 +128,9 @@ PALETTE_CSS: Final = """
         & .input--cursor, & .input--selection, & .text-area--cursor, & .text-area--selection { text-style: reverse; }
         & .foot--hover { text-style: bold reverse; }
         & CommandList > .option-list--option { text-style: none; }
-        & CommandList > .option-list--option-highlighted { text-style: bold reverse; }
+        & CommandList > .option-list--option-highlighted { text-style: bold underline; }
+        & SearchIcon { color: ansi_default; }
+        & .foot--disabled { text-style: dim; }
         & ConfirmScreen, & LineScreen, & FilePrompt, & ChoiceScreen { background: transparent; }
     }
 """
