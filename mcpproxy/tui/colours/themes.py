@@ -114,14 +114,14 @@ THEMES: Final = (DARK, LIGHT, PALETTE_DARK, PALETTE_LIGHT)
 
 PALETTE_CSS: Final = """
     App:ansi {
-        & .table--dim, & .pane--dim { text-style: dim; }
+        & .table--dim, & .pane--dim, & .editor--comment { text-style: dim; }
         & .table--cursor, & .pane--cursor, & .pane--match { text-style: bold reverse; }
         & .table--blurred, & .table--found, & .pane--found { text-style: underline; }
         & .table--head { text-style: bold underline; }
         & .input--cursor, & .input--selection, & .text-area--cursor, & .text-area--selection { text-style: reverse; }
         & .foot--hover { text-style: bold reverse; }
         & PaletteScreen .table--blurred { text-style: bold reverse; }
-        & ConfirmScreen, & LineScreen, & ChoiceScreen, & PaletteScreen { background: transparent; }
+        & ConfirmScreen, & LineScreen, & FilePrompt, & ChoiceScreen, & PaletteScreen { background: transparent; }
     }
 """
 """Style sheet of the forms that replace colours where the palette is the terminal's, or where there are no colours."""

@@ -171,6 +171,7 @@ ROWS: Final = (
     HelpRow("→ ←", "to the server, to the client"),
     HelpRow("←! ←✗", "breaks a rule; is not a message"),
     HelpRow("◆", "a marked row"),
+    HelpRow("colours.toml", "your own colours of rows, by filters"),
 )
 PLACE_ROWS: Final = (
     HelpRow("H", "the list of sessions", "sessions"),
