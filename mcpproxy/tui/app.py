@@ -73,7 +73,7 @@ from mcpproxy.tui.screens.traffic import TrafficScreen
 from mcpproxy.tui.suspension import Suspension
 from mcpproxy.tui.toasts import TOAST_CSS
 from mcpproxy.tui.widgets.foot import Foot
-from mcpproxy.tui.widgets.foot_keys import rank_of
+from mcpproxy.tui.widgets.foot_keys import GENERAL_ACTIONS, rank_of
 
 MAX_SCREEN_DEPTH: Final = 12
 """The maximum depth of the stack of screens; at this depth, all screens above the list of sessions are closed first."""
@@ -85,9 +85,9 @@ SWITCH_INTERVAL_S: Final = 0.001
 """How long a reading thread may hold the interpreter before the drawing thread gets it."""
 
 
-def _palette_rank(binding: Binding) -> tuple[bool, int]:
-    """Returns where the palette lists a binding: in the order of the foot, and after it those that the foot omits."""
-    return not binding.show, rank_of(binding.action)
+def _palette_rank(binding: Binding) -> tuple[bool, bool, int]:
+    """Returns where the palette lists a binding: as in the foot, then those that the foot omits, then the general ones."""
+    return binding.action in GENERAL_ACTIONS, not binding.show, rank_of(binding.action)
 
 
 class TuiApp(Host):
