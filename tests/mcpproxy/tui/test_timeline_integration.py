@@ -201,7 +201,7 @@ async def the_chart_makes_room_for_a_scroll_bar(stage: Stage) -> None:
 async def too_many_are_a_map_of_latencies_with_the_slowest_on_top(stage: Stage) -> None:
     await stage.choose("map")
     await stage.press("T")
-    await stage.see("map", "300× tools/call search", "▁", "█", "✗", "≤ 4.0s", "<280ms", "≥10% errors")
+    await stage.see("map", "300× tools/call search", "▁", "█", "✗", "≤ 4.0s", "<280ms", "≥25% errors")
     screen = stage.app.screen
     assert isinstance(screen, TimelineScreen)
     numbers = [number for _, number in screen._rows.items]
