@@ -105,6 +105,8 @@ class TuiApp(Host):
     CSS = PALETTE_CSS + TOAST_CSS
     TITLE = "mcpproxy"
     ENABLE_COMMAND_PALETTE = True
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (16, "-high")]  # noqa: RUF012 - Textual declares it for instances
+    """Classes of screens by the number of lines: where there are few, the parts below a list are smaller."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "interrupt", "quit", show=False, priority=True, id="interrupt"),
         Binding("ctrl+z", "suspend_process", "suspend", show=False),
@@ -138,6 +140,8 @@ class TuiApp(Host):
         self._drawn_cells = DrawnCells()
         self._suspension = Suspension(self)
         self._opened: tuple[Reading, StepThread] | None = None
+        self._announced_rows = 0
+        """The number of rows of the open capture when its growth was announced last."""
         self._return_to: tuple[Path, Callable[[OpenCapture], Screen[None]]] | None = None
         """The capture and screen to return to from another capture."""
         self.return_crumbs = ()
@@ -304,7 +308,9 @@ class TuiApp(Host):
 
     def announce_growth(self) -> None:
         """Tell the current screen, soon, that the open capture has grown, or that its ages have; for any thread."""
-        self.news_pace.announce(self._post_growth)
+        count = 0 if self._opened is None else len(self._opened[0].index)
+        has_new_rows, self._announced_rows = count != self._announced_rows, count
+        self.news_pace.announce(self._post_growth, is_urgent=has_new_rows)
 
     def _post_growth(self) -> None:
         for screen in self.screen_stack[-1:]:
@@ -386,6 +392,12 @@ class TuiApp(Host):
         """Show every key."""
         if not isinstance(self.screen, HelpScreen):
             self.push_screen(HelpScreen(word_of(self.screen)))
+
+    def clear_notifications(self) -> None:
+        """Remove all notifications, and what holds them, which Textual leaves behind and which takes a line each."""
+        super().clear_notifications()
+        if self.screen_stack:
+            self.screen.query("ToastHolder").remove()
 
     def push_screen(self, *arguments: Any, **options: Any) -> Any:
         """Show a screen, and clear all notifications first: they would cover a prompt for choices."""

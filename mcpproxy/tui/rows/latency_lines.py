@@ -6,7 +6,6 @@ from typing import Final, NamedTuple
 from analysis.conversation.durations import octave_ns
 from mcpproxy.tui.data.latencies import Distribution
 from mcpproxy.tui.widgets.table import Column, MemoryRows, TableLine
-from mcpproxy.wording import units
 from mcpproxy.wording.blocks import compress, stacked_blocks
 from mcpproxy.wording.spans import Span
 from mcpproxy.wording.units import brief_duration
@@ -119,6 +118,6 @@ def over_time_lines(distribution: Distribution, width: int, lines_per_chart: int
         lines.append([Span(f"{name + ' by time':<{LABEL_CELLS}}", "dim"), Span(bars, "accent"), Span(note, "dim")])
     if distribution.p95_ns:
         axis_width = min(chart_width, len(distribution.p95_ns))
-        start, end = "0", units.duration(len(distribution.p95_ns) * distribution.slice_ns)
+        start, end = "0", brief_duration(len(distribution.p95_ns) * distribution.slice_ns)
         lines.append([Span(f"{'':<{LABEL_CELLS}}{start}{end:>{max(len(end) + 1, axis_width - len(start))}}", "dim")])
     return lines

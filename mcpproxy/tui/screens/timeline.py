@@ -275,7 +275,7 @@ class TimelineScreen(CaptureScreen):
         if startup is not None:
             spans.append(Span(f"  start-up {brief_duration(startup[1] - startup[0])}"))
         low, high = self.window
-        spans.append(Span(f"  {units.duration(max(0, high - low))} shown", "dim"))
+        spans.append(Span(f"  {units.brief_duration(max(0, high - low))} shown", "dim"))
         if self._is_following and any(timeline.reading.is_live for timeline in timelines.all):
             spans.append(Span("  ● following", "accent"))
         unfinished_readings = [
