@@ -247,7 +247,7 @@ KEYS: Final[dict[str, Key]] = {
         lambda facts: facts.size, "a size in bytes such as 512, 10k or 1.5M", {"": 1, "k": 1 << 10, "M": 1 << 20}
     ).explained("size>10k", "its bytes"),
     "code": _number_key(lambda facts: facts.code, f"an error code such as {INVALID_PARAMS}", {"": 1}).explained(
-        "code:-32602", "the code of an error"
+        f"code:{INVALID_PARAMS}", "the code of an error"
     ),
     "problem": _name_key(lambda facts: facts.problem).explained(
         "problem:framing/*", "the rule that it breaks by itself"
