@@ -262,7 +262,6 @@ def type_filter(screen: Screen, text: str, frames: int) -> dict[str, float]:
     """Type a filter; returns how long after its last key its first rows are shown, and all of them."""
     os.write(screen.ours, b"/\x15" + text[:-1].encode())
     screen.quiet()
-    screen.drawn = ""
     start = time.monotonic()
     os.write(screen.ours, text[-1].encode())
     screen.until(rf"{re.escape(text)} +[\d,]+ of ")
