@@ -114,7 +114,7 @@ THEMES: Final = (DARK, LIGHT, PALETTE_DARK, PALETTE_LIGHT)
 
 PALETTE_CSS: Final = """
     App:ansi {
-        & .table--dim, & .pane--dim { text-style: dim; }
+        & .table--dim, & .pane--dim, & .editor--comment { text-style: dim; }
         & .table--cursor, & .pane--cursor, & .pane--match { text-style: bold reverse; }
         & .table--blurred, & .table--found, & .pane--found { text-style: underline; }
         & .table--head { text-style: bold underline; }
@@ -122,7 +122,7 @@ PALETTE_CSS: Final = """
         & .foot--hover { text-style: bold reverse; }
         & CommandList > .option-list--option { text-style: none; }
         & CommandList > .option-list--option-highlighted { text-style: bold reverse; }
-        & ConfirmScreen, & LineScreen, & ChoiceScreen { background: transparent; }
+        & ConfirmScreen, & LineScreen, & FilePrompt, & ChoiceScreen { background: transparent; }
     }
 """
 """Style sheet of the forms that replace colours where the palette is the terminal's, or where there are no colours."""

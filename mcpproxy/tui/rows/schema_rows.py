@@ -38,7 +38,7 @@ class SchemaRows(MemoryRows[SchemaLine]):
     COLUMNS: ClassVar = (
         Column(FOLD_COLUMN, "", 1),
         Column("name", "tables and views", 18, stretch=True),
-        Column("type", "", 9, drop=1),
+        Column("type", "", 12, drop=1),
     )
 
     def __init__(self, relations: Sequence[Relation] = ()) -> None:

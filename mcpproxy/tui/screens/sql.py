@@ -50,7 +50,8 @@ class SqlScreen(TitledScreen):
     DEFAULT_CSS = """
     SqlScreen {
         & #messages { height: auto; max-height: 12; padding: 0 1; display: none; }
-        & #schema { width: 36; display: none; border-right: solid $line; }
+        &.-low #messages { max-height: 4; }
+        & #schema { width: 40; display: none; border-right: solid $line; }
         & #answer { height: 1fr; }
         & #row { height: 60%; display: none; padding: 0 1; border-top: solid $line; }
     }
@@ -165,6 +166,17 @@ class SqlScreen(TitledScreen):
         """The tree of tables and views."""
         return self.query_one("#schema", Table)
 
+    @property
+    def position(self) -> str:
+        """The row of the result at the cursor, and how many there are."""
+        answer = self.answer_rows
+        return f"{self.table.cursor + 1:,}/{len(answer):,}" if answer is not None and len(answer) else ""
+
+    @on(Table.RowHighlighted, "#answer")
+    def _moved(self) -> None:
+        """Show the position in the title."""
+        self.show_title()
+
     def _report_reply(self) -> None:
         self.post_message(SqlReplied())
 
@@ -268,7 +280,7 @@ class SqlScreen(TitledScreen):
             result, columns = answer.result, answer.result.columns
             prefix = "the first " if result.is_cut else ""
             spans.append(Span(f"  {prefix}{count_text(len(result.rows), 'row')}", "bad" if result.is_cut else "plain"))
-            spans.append(Span(f"  {units.duration(units.nanoseconds(result.took_s * 1000))}", "dim"))
+            spans.append(Span(f"  {units.brief_duration(units.nanoseconds(result.took_s * 1000))}", "dim"))
             if answer.first_column or len(self.table.shown_columns) < len(columns):
                 last_column = answer.first_column + len(self.table.shown_columns)
                 spans.append(Span(f"  columns {answer.first_column + 1}–{last_column} of {len(columns)} ← →", "dim"))

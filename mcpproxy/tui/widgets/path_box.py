@@ -18,7 +18,8 @@ class PathBox(LineBox):
     """One line for the name of a file."""
 
     DEFAULT_CSS = """
-    PathBox { height: 1; border: none; padding: 0 1; background: $panel; }
+    PathBox { height: 1; border: none; background: $panel; }
+    PathBox.-textual-compact { padding: 0 1; }
     PathBox:focus { border: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("tab", "complete", "complete", show=False, id="panes")]

@@ -304,7 +304,7 @@ async def in_eighty_columns_the_slowest_calls_have_names_and_the_rows_their_keys
     await enter(stage)
     await ask(stage, "from slowest")
     await stage.see("latency_ms method", "tools/call", "search")
-    await stage.see("⏎ open", "o row", "v views", "y copy", "e export", "? help", "q quit")
+    await stage.see("⏎ open", "/ edit", "o row", "v views", "y copy", "? help", "q quit")
 
 
 async def a_new_result_takes_the_focus_and_keys_lead_back_to_the_box(stage: Stage) -> None:
