@@ -169,18 +169,18 @@ class TrafficRows:
         size = self._size(entry)
         # A text that is longer than its column extends over the empty cells after it.
         spilling_column = "status" if any(span.text for span in status_cell) else "what"
-        if note and self.is_narrow:
+        is_blank = not (any(span.text for span in status_cell) or latency_cell.text)
+        has_note_before = bool(note) and self.is_narrow and is_blank
+        if note and has_note_before:
             # The note goes where there is room: after the name or, for a request, into an empty status column.
-            spilling_column = (
-                "status" if text.id and not (any(span.text for span in status_cell) or latency_cell.text) else "what"
-            )
+            spilling_column = "status" if text.id else "what"
             if spilling_column == "status":
                 status_cell = (Span(note, "dim"),)
             else:
                 what_cell = (*what_cell, Span(f"  {note}", "dim"))
         gist = text.details
         if self.is_exchanges and number is not None:
-            room = self._content_width - (cells(note) + 2 if note and not self.is_narrow else 0)
+            room = self._content_width - (cells(note) + 2 if note and not has_note_before else 0)
             gist = call_gist(request_excerpt(gist, answer.details, room), answer.details)
         is_fitting = sum(cells(span.text) for span in what_cell) <= self._name_width
         is_alone = (
@@ -201,7 +201,7 @@ class TrafficRows:
             "turn": (Span(text.turn, "dim"),),
             "more": (
                 *loss_spans,
-                *((Span(f"{note}  ", "accent"),) if note and not self.is_narrow else ()),
+                *((Span(f"{note}  ", "accent"),) if note and not has_note_before else ()),
                 Span(gist, "dim"),
             ),
         }

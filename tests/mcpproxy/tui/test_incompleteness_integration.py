@@ -36,7 +36,7 @@ def test_the_lost_answer_is_no_error_and_says_where_it_may_be(tmp_path: Path) ->
         await stage.settled()
         assert "lost with" not in stage.text()
         await stage.press("escape", "colon", *"8", "enter", "6")
-        await stage.see("not recorded: the answer may be lost with", "records 9 to 10")
+        await stage.see("not recorded: lost with records 9 to 10?")
 
     play(act, gapped(tmp_path, has_record=True), size=(100, 40))
 
