@@ -1,7 +1,8 @@
 """OutputCache: the output of a process about a closed capture, cached so that the capture need not be read again.
 
-The worker of the screens sends the meaning of a capture's messages, the findings, and the locations of its records, as
-messages of bytes. They are kept here in order, so that they can be sent unchanged the next time. A file contains a
+The worker of the screens sends the meaning of a capture's messages and the locations of its records as messages of
+bytes. They are kept here in order, so that they can be sent unchanged the next time. So are the findings, for the
+screens and for SQL (`analysis.store.finding_list`). A file contains a
 digest, followed by the compressed messages. The digest covers the messages and everything that they depend on, so a
 file that is truncated or damaged is not used at all, nor is one whose capture or program has changed. A file is written
 once everything has been sent.
@@ -26,6 +27,8 @@ MAX_OUTPUT_FILE_BYTES: Final = 32 << 20
 """The most bytes in a file; if there are more, nothing is kept."""
 MAX_OUTPUT_BYTES: Final = 96 << 20
 """The most bytes of all messages in a file: the receiver has to store those for which it is not ready."""
+MAX_FINDINGS_BYTES: Final = 512 << 20
+"""The most bytes of all findings in a file, which are used one by one."""
 _SIZE_LIMIT_DIVISOR: Final = 4
 """All files together may take a quarter of the bytes that the rows for SQL may take."""
 _SUFFIXES: Final[dict[Subject, str]] = {"rows": ".rows", "meaning": ".meaning", "findings": ".findings"}
@@ -97,7 +100,8 @@ class OutputCache:
 
     @property
     def _is_too_large(self) -> bool:
-        return self._uncompressed_bytes > MAX_OUTPUT_BYTES or self._compressed_bytes > MAX_OUTPUT_FILE_BYTES
+        most = MAX_FINDINGS_BYTES if self._subject == "findings" else MAX_OUTPUT_BYTES
+        return self._uncompressed_bytes > most or self._compressed_bytes > MAX_OUTPUT_FILE_BYTES
 
     def _collect(self, compressed: bytes) -> None:
         if compressed:

@@ -212,13 +212,11 @@ def _is_kind(kind: Kind) -> Test:
 _KINDS: Final[tuple[Kind, ...]] = ("request", "response", "error", "notification", "invalid", "unjudged")
 
 KEYS: Final[dict[str, Key]] = {
-    "method": _name_key(lambda facts: facts.method).explained(
-        "method:tools/*", "the method; of an answer, its request's"
-    ),
-    "name": _name_key(lambda facts: facts.name).explained("name:get_*", "the tool, prompt or resource"),
-    "id": Key(_id_test).explained("id:7", 'the id as in JSON; "7" is another'),
+    "method": _name_key(lambda facts: facts.method).explained("method:tools/*", "the method"),
+    "name": _name_key(lambda facts: facts.name).explained("name:get_*", "tool, prompt, resource"),
+    "id": Key(_id_test).explained("id:7", "the id, as in JSON"),
     "dir": _word_key({"c2s": lambda facts: facts.dir == "c2s", "s2c": lambda facts: facts.dir == "s2c"}).explained(
-        "dir:s2c", "to the client; c2s: to the server"
+        "dir:s2c", "to the client, or c2s"
     ),
     "kind": _word_key(
         {
@@ -237,43 +235,37 @@ KEYS: Final[dict[str, Key]] = {
             "finding": lambda facts: bool(facts.rules),
             "mark": lambda facts: facts.is_marked,
         }
-    ).explained("has:failure", "what is known of it"),
+    ).explained("has:failure", "what it has, or lacks"),
     "latency": _number_key(
         lambda facts: facts.latency_ns,
         "a time such as 100ms, in ns, us, ms or s",
         {"": 10**6, "ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9},
-    ).explained("latency>100ms", "how long the answer took"),
+    ).explained("latency>100ms", "of the answer"),
     "size": _number_key(
         lambda facts: facts.size, "a size in bytes such as 512, 10k or 1.5M", {"": 1, "k": 1 << 10, "M": 1 << 20}
-    ).explained("size>10k", "its bytes"),
+    ).explained("size>10k", "in bytes"),
     "code": _number_key(lambda facts: facts.code, f"an error code such as {INVALID_PARAMS}", {"": 1}).explained(
-        "code:-32602", "the code of an error"
+        "code:-32602", "code of the error"
     ),
-    "problem": _name_key(lambda facts: facts.problem).explained(
-        "problem:framing/*", "the rule that it breaks by itself"
-    ),
-    "rule": Key(_rule_test).explained("rule:lifecycle/*", "rules with findings about it"),
+    "problem": _name_key(lambda facts: facts.problem).explained("problem:framing/*", "breaks this rule itself"),
+    "rule": Key(_rule_test).explained("rule:lifecycle/*", "has findings of a rule"),
     "level": Key(_level_test, is_ordered=True, words=tuple(_LEVELS)).explained(
-        "level>=warning", "the worst level of its findings"
+        "level>=warning", "worst of its findings"
     ),
-    "frame": Key(_frame_test, is_ordered=True, bounds=_frame_range).explained(
-        "frame:30..40", "the number of the frame"
-    ),
+    "frame": Key(_frame_test, is_ordered=True, bounds=_frame_range).explained("frame:30..40", "number of the frame"),
     "session": _number_key(lambda facts: facts.session, "the number of a session", {"": 1}).explained(
         "session:3", "the session, from 1"
     ),
-    "turn": _name_key(lambda facts: facts.client_ids.turn).explained(
-        "turn:0199f3*", "the user's prompt that caused it"
-    ),
+    "turn": _name_key(lambda facts: facts.client_ids.turn).explained("turn:0199f3*", "a prompt and its calls"),
     "client_session": _name_key(lambda facts: facts.client_ids.session).explained(
-        "client_session:ses_*", "the conversation of the client"
+        "client_session:ses_*", "the client's session"
     ),
     "trace": _name_key(lambda facts: facts.client_ids.trace).explained("trace:4bf92f*", "the trace"),
     "exchange": _number_key(lambda facts: facts.exchange, "the number of an exchange", {"": 1}).explained(
         "exchange:12", "the HTTP exchange"
     ),
-    "extension": Key(_extension_test).explained("extension:*/tasks", "the extension with the method"),
-    "text": Key(_text_test).explained('text:"not found"', "a text; capitals make case matter"),
+    "extension": Key(_extension_test).explained("extension:*/tasks", "of these extensions"),
+    "text": Key(_text_test).explained('text:"not found"', "in its text or bytes"),
 }
 """The keys, by their names."""
 

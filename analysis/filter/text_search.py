@@ -11,6 +11,13 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+CHARS_BEFORE: Final = 8
+"""How many characters before an occurrence are in its excerpt."""
+CHARS_AFTER: Final = 160
+"""How many characters from an occurrence on are in its excerpt."""
+MAX_SEARCHED_BYTES: Final = 1 << 20
+"""How many bytes of a message are searched for an excerpt."""
+
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _LONGEST_ESCAPE: Final = len(r"\u00e9")
 _SIMPLE_ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
@@ -30,7 +37,7 @@ class TextSearch:
         """Prepare the search.
 
         Args:
-            text: the text; not empty.
+            text: the text; an empty one is in every message.
             is_literal: whether to search the bytes as they were sent, in which case matters; otherwise, what they mean.
         """
         self.text = text
@@ -71,6 +78,16 @@ class TextSearch:
         if self._is_ascii:
             return self._searched_bytes in meaning.encode("utf-8", "replace").lower()
         return self.text in meaning.lower()
+
+    def excerpt(self, raw: bytes) -> str:
+        """Returns the text around the first occurrence in a message, without escapes; empty if it is far inside."""
+        meaning = _unescaped(raw[:MAX_SEARCHED_BYTES].decode("utf-8", "replace"))
+        # A few letters change their number when they become lower case; that moves only the excerpt.
+        position = (meaning.lower() if self.ignores_case else meaning).find(self.text)
+        if position < 0:
+            return ""
+        start = max(0, position - CHARS_BEFORE) if position > CHARS_BEFORE else 0
+        return ("…" if start else "") + " ".join(meaning[start : position + CHARS_AFTER].split())
 
     def candidate_lines(self, lines: bytes) -> Iterator[tuple[int, int]]:
         """Yields start and end of each line that may contain a message with the text.

@@ -68,6 +68,7 @@ from mcpproxy.tui.screens.help import HelpScreen, help_text
 from mcpproxy.tui.screens.list_screen import ListScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.sql import SqlScreen
+from mcpproxy.tui.screens.timeline import TimelineScreen
 from mcpproxy.tui.screens.titled_screen import TitledScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from mcpproxy.tui.suspension import Suspension
@@ -104,6 +105,8 @@ class TuiApp(Host):
     CSS = PALETTE_CSS + TOAST_CSS
     TITLE = "mcpproxy"
     ENABLE_COMMAND_PALETTE = True
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (16, "-high")]  # noqa: RUF012 - Textual declares it for instances
+    """Classes of screens by the number of lines: where there are few, the parts below a list are smaller."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "interrupt", "quit", show=False, priority=True, id="interrupt"),
         Binding("ctrl+z", "suspend_process", "suspend", show=False),
@@ -137,6 +140,8 @@ class TuiApp(Host):
         self._drawn_cells = DrawnCells()
         self._suspension = Suspension(self)
         self._opened: tuple[Reading, StepThread] | None = None
+        self._announced_rows = 0
+        """The number of rows of the open capture when its growth was announced last."""
         self._return_to: tuple[Path, Callable[[OpenCapture], Screen[None]]] | None = None
         """The capture and screen to return to from another capture."""
         self.return_crumbs = ()
@@ -207,18 +212,7 @@ class TuiApp(Host):
     ) -> None:
         """Show the traffic with the cursor on an entry of the open capture, or of another capture."""
         if path is not None and (self._opened is None or self._opened[0].path != path):
-            return_point, crumbs = (
-                self._return_point(),
-                self.screen.breadcrumb() if isinstance(self.screen, TitledScreen) else [],
-            )
-            self._pop_to(SessionsScreen)
-            capture = self.open_capture(path)
-            if capture is not None:
-                self._return_to, self.return_crumbs = (
-                    return_point,
-                    [crumb.text for crumb in crumbs[1:]] if return_point is not None else [],
-                )
-                self.push_screen(TrafficScreen(OpenCapture(capture.reading, row, is_detailed=is_detailed)))
+            self._show_other(path, lambda reading: OpenCapture(reading, row, is_detailed=is_detailed))
         elif self._opened is not None:
             self._push_traffic(OpenCapture(self._opened[0], row, is_detailed=is_detailed, finding=finding))
 
@@ -228,9 +222,26 @@ class TuiApp(Host):
         if capture is not None:
             self._push_traffic(OpenCapture(capture.reading, frame=frame))
 
-    def select(self, text: str) -> None:
-        """Show the traffic of the open capture, filtered by an expression."""
-        if self._opened is not None:
+    def _show_other(self, path: Path, place_in: Callable[[Reading], OpenCapture]) -> None:
+        """Show the traffic of another capture; leaving it leads back to the current screen."""
+        return_point, crumbs = (
+            self._return_point(),
+            self.screen.breadcrumb() if isinstance(self.screen, TitledScreen) else [],
+        )
+        self._pop_to(SessionsScreen)
+        capture = self.open_capture(path)
+        if capture is not None:
+            self._return_to, self.return_crumbs = (
+                return_point,
+                [crumb.text for crumb in crumbs[1:]] if return_point is not None else [],
+            )
+            self.push_screen(TrafficScreen(place_in(capture.reading)))
+
+    def select(self, text: str, path: Path | None = None) -> None:
+        """Show the traffic of the open capture, or of another capture, filtered by an expression."""
+        if path is not None and (self._opened is None or self._opened[0].path != path):
+            self._show_other(path, lambda reading: OpenCapture(reading, filter_text=text))
+        elif self._opened is not None:
             self._push_traffic(OpenCapture(self._opened[0], filter_text=text))
 
     def query_turn(self, query: TurnQuery) -> None:
@@ -272,12 +283,11 @@ class TuiApp(Host):
         self.push_screen(TrafficScreen(capture))
 
     def _return_point(self) -> tuple[Path, Callable[[OpenCapture], Screen[None]]] | None:
-        """Returns the open capture and how to create the current screen again, or None if no entry creates it."""
-        if self._opened is None:
-            return None
-        screen_name = type(self.screen).__name__
-        makers = [entry.create for entry in entries() if getattr(entry.create, "__name__", "") == screen_name]
-        return (self._opened[0].path, makers[0]) if makers else None
+        """Returns the open capture and how to create the current screen again, or None if only an entry creates it."""
+        screen = self.screen
+        return (
+            (self._opened[0].path, screen.way_back()) if self._opened and isinstance(screen, TimelineScreen) else None
+        )
 
     def _pop_to(self, *kinds: type[Screen[None]]) -> None:
         """Close all screens above the topmost one of these kinds."""
@@ -298,7 +308,9 @@ class TuiApp(Host):
 
     def announce_growth(self) -> None:
         """Tell the current screen, soon, that the open capture has grown, or that its ages have; for any thread."""
-        self.news_pace.announce(self._post_growth)
+        count = 0 if self._opened is None else len(self._opened[0].index)
+        has_new_rows, self._announced_rows = count != self._announced_rows, count
+        self.news_pace.announce(self._post_growth, is_urgent=has_new_rows)
 
     def _post_growth(self) -> None:
         for screen in self.screen_stack[-1:]:
@@ -380,6 +392,12 @@ class TuiApp(Host):
         """Show every key."""
         if not isinstance(self.screen, HelpScreen):
             self.push_screen(HelpScreen(word_of(self.screen)))
+
+    def clear_notifications(self) -> None:
+        """Remove all notifications, and what holds them, which Textual leaves behind and which takes a line each."""
+        super().clear_notifications()
+        if self.screen_stack:
+            self.screen.query("ToastHolder").remove()
 
     def push_screen(self, *arguments: Any, **options: Any) -> Any:
         """Show a screen, and clear all notifications first: they would cover a prompt for choices."""

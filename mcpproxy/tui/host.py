@@ -51,8 +51,8 @@ class Host(App[None]):
         """Show the traffic of a capture at a record, above the current screen, which must not show another capture."""
 
     @abstractmethod
-    def select(self, text: str) -> None:
-        """Show the traffic of the open capture, filtered by an expression."""
+    def select(self, text: str, path: Path | None = None) -> None:
+        """Show the traffic of the open capture, or of another capture, filtered by an expression."""
 
     @abstractmethod
     def query_turn(self, query: TurnQuery) -> None:

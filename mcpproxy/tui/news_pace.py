@@ -1,7 +1,7 @@
 """The pace of news: how often the screens hear that the open capture has grown or has been checked further.
 
-Each time, the screen draws all rows anew if the end is followed, so this determines what following costs. A few pieces
-of news that come after a pause, such as a single new row and then its meaning, are passed on at once.
+Each time, the screen draws all rows anew if the end is followed, so this determines what following costs. A single new
+row is announced at once, and so is its meaning; other news never delays a new row.
 """
 
 import asyncio
@@ -11,8 +11,10 @@ from typing import Final
 
 MAX_NEWS_PER_SECOND: Final = 5.0
 """How often news is passed on if more comes all the time."""
-MAX_UNDELAYED_NEWS: Final = 3
+MAX_UNDELAYED_NEWS: Final = 3.0
 """How many times news is passed on at once after a pause."""
+_TOLERANCE: Final = 1e-3
+"""Part of one time by which a timer may be early."""
 
 
 class NewsPace:
@@ -23,8 +25,10 @@ class NewsPace:
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[Callable[[], None], None] = {}
         """The kinds of news that wait, in order of arrival."""
+        self._needed = MAX_UNDELAYED_NEWS
+        """The allowance that the most urgent of them needs."""
         self._timer: asyncio.TimerHandle | None = None
-        self._allowance, self._counted_s = float(MAX_UNDELAYED_NEWS), self._loop.time()
+        self._allowance, self._counted_s = MAX_UNDELAYED_NEWS, self._loop.time()
         """How many times news could be passed on at once, and at what time of the loop that was so."""
 
     @property
@@ -32,41 +36,41 @@ class NewsPace:
         """Whether there is news that has not been passed on yet."""
         return bool(self._waiting)
 
-    def announce(self, pass_on: Callable[[], None]) -> None:
+    def announce(self, pass_on: Callable[[], None], *, is_urgent: bool = False) -> None:
         """Pass news on now or a little later; any thread may call this.
 
         Args:
             pass_on: called in the loop. News for which the same function waits already is passed on with it.
+            is_urgent: whether other news must leave room for it.
         """
         with suppress(RuntimeError):  # the loop is closed, as the app has ended
-            self._loop.call_soon_threadsafe(self._on_news, pass_on)
+            self._loop.call_soon_threadsafe(self._on_news, pass_on, 1.0 if is_urgent else 2.0)
 
     def close(self) -> None:
         """Drop the news that waits."""
         self._waiting.clear()
+        self._stop_timer()
+
+    def _on_news(self, pass_on: Callable[[], None], needed: float) -> None:
+        self._waiting[pass_on] = None
+        self._needed = min(self._needed, needed)
+        self._pass_on_or_wait()
+
+    def _pass_on_or_wait(self) -> None:
+        self._stop_timer()
+        now_s = self._loop.time()
+        self._allowance += (now_s - self._counted_s) * MAX_NEWS_PER_SECOND
+        self._allowance, self._counted_s = min(self._allowance, MAX_UNDELAYED_NEWS), now_s
+        missing = self._needed - self._allowance
+        if missing > _TOLERANCE:
+            self._timer = self._loop.call_later(missing / MAX_NEWS_PER_SECOND, self._pass_on_or_wait)
+            return
+        self._allowance -= 1
+        waiting, self._waiting, self._needed = self._waiting, {}, MAX_UNDELAYED_NEWS
+        for pass_on in waiting:
+            pass_on()
+
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-    def _on_news(self, pass_on: Callable[[], None]) -> None:
-        self._waiting[pass_on] = None
-        if self._timer is not None:
-            return
-        now_s = self._loop.time()
-        self._allowance += (now_s - self._counted_s) * MAX_NEWS_PER_SECOND
-        self._allowance, self._counted_s = min(self._allowance, float(MAX_UNDELAYED_NEWS)), now_s
-        if self._allowance >= 1:
-            self._pass_on_waiting()
-        else:
-            self._timer = self._loop.call_later((1 - self._allowance) / MAX_NEWS_PER_SECOND, self._pass_on_later)
-
-    def _pass_on_later(self) -> None:
-        self._timer = None
-        self._allowance, self._counted_s = 1.0, self._loop.time()
-        self._pass_on_waiting()
-
-    def _pass_on_waiting(self) -> None:
-        self._allowance -= 1
-        waiting, self._waiting = self._waiting, {}
-        for pass_on in waiting:
-            pass_on()

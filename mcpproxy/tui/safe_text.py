@@ -39,6 +39,8 @@ _EMOJI_SEQUENCE: Final = re.compile(
 """What is not drawn of a sequence of emoji, and skin tones that follow no emoji."""
 MAX_TOAST_CHARS: Final = 300
 MAX_TOAST_LINES: Final = 5
+MAX_TOAST_LINE_CHARS: Final = 120
+"""The maximum length of each line, if there are several."""
 MIN_TOAST_S: Final = 4.0
 """How long a short message is shown, in seconds."""
 MAX_TOAST_S: Final = 20.0
@@ -150,7 +152,8 @@ def notify(app: App[None], text: str | Sequence[str], *, bad: bool = False) -> N
         bad: whether something failed.
     """
     all_lines = [text] if isinstance(text, str) else list(text)
-    shown_lines = [sanitise(line, MAX_TOAST_CHARS) for line in all_lines[:MAX_TOAST_LINES]]
+    limit = MAX_TOAST_CHARS if len(all_lines) == 1 else MAX_TOAST_LINE_CHARS
+    shown_lines = [sanitise(line, limit) for line in all_lines[:MAX_TOAST_LINES]]
     if len(all_lines) > MAX_TOAST_LINES:
         shown_lines.append(f"… and {len(all_lines) - MAX_TOAST_LINES:,} more")
     message = "\n".join(f"✗ {line}" if bad else line for line in shown_lines)

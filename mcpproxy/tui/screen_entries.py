@@ -15,8 +15,8 @@ from analysis.rules.finding import Finding
 from mcpproxy.tui.data.reading import Reading
 
 Opener: TypeAlias = Literal["sessions", "traffic", "both"]
-_ORDER: Final = "LTOFECQ"
-"""The keys of the screens, in the order in which they are listed; others come after them."""
+_PLACES: Final = "LTOFECQ"
+"""The keys of the places, in the order in which they are listed."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,12 @@ class ScreenEntry:
 @cache
 def entries() -> tuple[ScreenEntry, ...]:
     """The entries of all modules in `mcpproxy.tui.screens`, always in the same order."""
-    return tuple(sorted(_defined_entries(), key=lambda entry: (_ORDER + entry.key).find(entry.key)))
+    return tuple(sorted(_defined_entries(), key=lambda entry: (_PLACES + entry.key).find(entry.key)))
+
+
+def places() -> Sequence[ScreenEntry]:
+    """Returns the entries of the places: the screens about a whole capture, to which keys lead from everywhere."""
+    return [entry for entry in entries() if entry.key in _PLACES]
 
 
 def word_of(screen: Screen[Any]) -> str:

@@ -9,6 +9,7 @@ from typing import Final
 from textual.widget import Widget
 
 TOAST_CSS: Final = """
+    TitledScreen { overflow: hidden; }
     ToastRack { layer: default; max-height: 50%; margin: 0; overflow: hidden; }
     ToastHolder { width: 100%; }
     Toast { width: 100%; max-width: 100%; padding: 0 1 0 0; margin: 0; background: $panel; text-wrap: wrap; }

@@ -9,7 +9,7 @@ from mcpproxy.wording.cells import cells
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.facts import Fact
 from mcpproxy.wording.spans import Role
-from mcpproxy.wording.units import brief_duration, duration
+from mcpproxy.wording.units import brief_duration, duration, local_time
 
 MIN_SHOWN_WAIT_NS: Final = 1_000_000_000
 """Screens mention waiting requests once the oldest has waited this long: most requests are answered sooner."""
@@ -195,21 +195,39 @@ def unknown_process_fact(reason: str) -> Fact:
     return Fact("process", f"not known: {reason}")
 
 
-def ended_wait_fact(waited_ns: int, ending: str) -> Fact:
-    """How long a request waited in vain, and what ended its wait: `14.4 s, until the server exited 1 (record 98)`.
+def ended_wait_fact(waited_ns: int, ending: str, ended_wall_ns: int | None) -> Fact:
+    """How long a request waited in vain, and what ended its wait: `14.4 s, until the server exited 1, at 2026-…`.
 
     Args:
         waited_ns: how long it waited.
         ending: the sanitised clause about what ended the wait.
+        ended_wall_ns: when that was; None if unknown.
     """
-    return Fact("waited", f"{duration(waited_ns)}, until {ending}", is_bad=True)
+    ended_at = "" if ended_wall_ns is None else _local_time(ended_wall_ns)
+    return Fact("waited", f"{duration(waited_ns)}, until {ending}{f', at {ended_at}' if ended_at else ''}", is_bad=True)
 
 
-def cancelled_text(place: str) -> str:
-    """That a cancellation ended a wait: `frame 12 cancelled it`; for an HTTP exchange, `exchange (record 12) …`."""
-    if place.startswith("frame "):
-        return f"{place} cancelled it"
-    return f"its client closed the HTTP exchange, {place}"
+def cancelled_text(seq: int, *, is_message: bool) -> str:
+    """That a cancellation ended a wait: `frame 12 cancelled it`, or `its client closed the HTTP exchange (record 12)`.
+
+    Args:
+        seq: the number of the record.
+        is_message: whether it is a message, and not the end of an HTTP exchange.
+    """
+    return f"frame {seq:,} cancelled it" if is_message else f"its client closed the HTTP exchange (record {seq:,})"
+
+
+def sent_text(kind: str, seq: int, *, is_frame: bool) -> str:
+    """What a side has sent: `frame 43`, `stderr (record 43)`, `the head of its response (record 43)`.
+
+    Args:
+        kind: the kind of the record.
+        seq: its number.
+        is_frame: whether it is a frame.
+    """
+    if is_frame:
+        return f"frame {seq:,}"
+    return f"{'the head of its response' if kind == 'exchange' else kind} (record {seq:,})"
 
 
 def session_end_text(ending: str | None, remark: str) -> str:
@@ -228,6 +246,13 @@ def session_end_text(ending: str | None, remark: str) -> str:
 def method_text(method: str) -> str:
     """The method of a request that is too large to be read."""
     return sanitise(method, MAX_PROCESS_NAME_CHARS)
+
+
+def _local_time(wall_ns: int) -> str:
+    try:
+        return local_time(wall_ns)
+    except (OverflowError, ValueError, OSError):
+        return ""
 
 
 def clock_time(wall_ns: int) -> str:

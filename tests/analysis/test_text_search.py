@@ -83,3 +83,12 @@ def test_a_filter_knows_which_texts_it_requires() -> None:
     assert required("a or b") == []
     assert required("not a") == []
     assert required("method:a") == []
+
+
+def test_an_excerpt_is_the_text_around_the_first_occurrence() -> None:
+    search = TextSearch("needle", is_literal=False)
+    raw = b'{"a":"%b","b":"two lines\\nwith a \\"Needle\\" in them"}' % (b"x" * 40)
+    assert search.excerpt(raw) == '…with a "Needle" in them"}'
+    assert search.excerpt(b"a needle") == "a needle"
+    assert len(search.excerpt(b"needle" * 1000)) < 200
+    assert search.excerpt(b"nothing") == ""

@@ -3,8 +3,9 @@
     python -m tests.bench.tui [--frames N] [--rate N] [--seconds N] [--json]
 
 A capture of calls and responses is opened on a pty and browsed while the rules run; a filter is typed over another one;
-then one that grows at a rate is followed. A key is answered when the first byte comes back. Memory is the peak of a
-process. It informs, and never fails because of a figure.
+then one that grows at a rate is followed, and in a large terminal, one that grows at an ordinary rate and then gets
+single rows. A key is answered when the first byte comes back. Memory is the peak of a process; processors are those of
+the process that draws and of its worker. It informs, and never fails because of a figure.
 """
 
 import argparse
@@ -22,8 +23,11 @@ import tempfile
 import termios
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+
+import pyte
 
 from captures.envelope import lines_members
 from captures.file import CaptureFile
@@ -33,7 +37,8 @@ from tests.bench.serve import Row, table
 ROOT: Final = Path(__file__).parents[2]
 SIZE: Final = (140, 40)
 TOOLS: Final = (b"read_file", b"search", b"list_directory", b"write_file")
-CONTROL: Final = re.compile(rb"\x1b\[[0-9;:?<>=$]*[a-zA-Z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\\\)|\x1b.")
+UNKNOWN: Final = re.compile(rb"\x1b\[[?>=<][^a-zA-Z]*[a-zA-Z]|\x1b\[[0-9;?]*\$p")
+"""Sequences that pyte would print."""
 OPENING: Final = (
     b'{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{}'
     b',"clientInfo":{"name":"bench","version":"1"}}}\n'
@@ -43,6 +48,11 @@ OPENING: Final = (
 ).split(b"\n")
 FILTERED: Final = 200_000
 """The number of frames in the capture that is filtered."""
+FOLLOWED_RATE: Final = 200
+"""The frames per second of the capture that is followed in a large terminal."""
+FOLLOWED_SIZE: Final = (160, 50)
+SINGLE_ROWS: Final = 20
+FILTERS: Final = ("method:tools/call", "latency>500us", "has:error", "text:lorem", "level:error")
 KEYS: Final = ("j", "k", " ", "\x02", "G", "g", "j", "x", "x", "p")
 
 
@@ -108,15 +118,20 @@ class Press(NamedTuple):
 class Screen:
     """`mcpproxy tui` on a terminal."""
 
-    def __init__(self, path: Path, home: str) -> None:
+    def __init__(self, path: Path, home: str, size: tuple[int, int] = SIZE) -> None:
         self.ours, theirs = os.openpty()
-        columns, rows = SIZE
+        columns, rows = size
+        self.received_bytes = 0
+        self._terminal = pyte.Screen(columns, rows)
+        self._stream = pyte.ByteStream(self._terminal)
+        self._unseen = b""
+        """What was received and is not on the terminal yet: drawing it takes a microsecond per byte."""
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-        self.drawn = ""
-        """What was drawn since the last wait began: text in order of arrival, without colours and positions."""
         place = {"HOME": home, "XDG_CACHE_HOME": home, "PYTHONPATH": str(ROOT)}
-        size = {"TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": str(rows)}
-        environment = {**os.environ, **place, **size}
+        environment = {
+            **os.environ, **place, "TERM": "xterm-256color", "COLORTERM": "truecolor", "COLUMNS": str(columns),
+            "LINES": str(rows),
+        }  # fmt: skip
         command = [sys.executable, "-m", "mcpproxy", "tui", str(path)]
         self.process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
 
@@ -125,21 +140,30 @@ class Screen:
         if not select.select([self.ours], [], [], wait_s)[0]:
             return False
         data = os.read(self.ours, 1 << 18)
-        self.drawn = (self.drawn + CONTROL.sub(b"", data).decode("utf-8", "replace"))[-20_000:]
+        self.received_bytes += len(data)
+        self._unseen += data
         return True
 
+    def text(self) -> str:
+        """The text on the terminal."""
+        found = re.search(rb"\x1b(?:\[[^a-zA-Z]*)?\Z", self._unseen)  # a sequence that is incomplete
+        end = len(self._unseen) if found is None else found.start()
+        self._stream.feed(UNKNOWN.sub(b"", self._unseen[:end]))
+        self._unseen = self._unseen[end:]
+        return "\n".join(self._terminal.display)
+
     def until(self, pattern: str, most_s: float = 600) -> None:
-        """Wait until text that matches the pattern is drawn."""
+        """Wait until text that matches the pattern is on the terminal."""
         end = time.monotonic() + most_s
-        while not re.search(pattern, self.drawn):
+        while not re.search(pattern, self.text()):
             self.hear(0.05)
             if time.monotonic() > end:
-                raise TimeoutError(f"{pattern} never came: {self.drawn[-2000:]}")
+                raise TimeoutError(f"{pattern} never came:\n{self.text()}")
 
     @property
     def counted(self) -> int:
-        """The last number of frames that was drawn."""
-        found = re.findall(r"([\d,]+) frames", self.drawn)
+        """The number of frames in the title."""
+        found = re.findall(r"([\d,]+) frames", self.text())
         return int(found[-1].replace(",", "")) if found else 0
 
     def quiet(self) -> None:
@@ -173,9 +197,13 @@ class Screen:
         return peak_mib(pid), max((peak_mib(int(child)) for child in children), default=0.0)
 
     def cpu_s(self) -> float:
-        """Seconds of processor time so far."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """Seconds of processor time of the process so far."""
+        return cpu_s(self.process.pid)
+
+    def worker_cpu_s(self) -> float:
+        """Seconds of processor time of its children so far."""
+        pid = self.process.pid
+        return sum(cpu_s(int(child)) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
 
     def close(self) -> None:
         """End the process."""
@@ -191,7 +219,7 @@ def at_rest(wanted: int, place: str) -> dict[str, Any]:
     start = time.monotonic()
     screen = Screen(path, place)
     try:
-        screen.until(r"tools/call ")
+        screen.until(r"call +(?:read_file|search)|tools/call ")
         first_s = time.monotonic() - start
         busy = [screen.key(key) for key in KEYS * 3]
         screen.until(rf"{frames:,} frames(?! +analysed)")
@@ -213,25 +241,36 @@ def at_rest(wanted: int, place: str) -> dict[str, Any]:
     }
 
 
-def filtered(wanted: int, place: str) -> dict[str, float]:
-    """Type a filter over a capture that is understood; returns how long its first rows take, and all of them."""
+def filtered(wanted: int, place: str) -> dict[str, dict[str, float]]:
+    """Type filters over a capture that is understood and checked.
+
+    Returns:
+        For each, how long after its last key its first rows are shown, and all of them.
+    """
     path = Path(place, "filtered.mcpcap")
     frames = make(path, wanted // 2)
     screen = Screen(path, place)
     try:
         screen.until(rf"{frames:,} frames(?! +analysed)")
-        screen.quiet()
-        os.write(screen.ours, b"/name:search")
-        screen.quiet()
-        screen.drawn = ""
-        start = time.monotonic()
-        os.write(screen.ours, b"\r")
-        screen.until(r"name:search +[\d,]+ of ")
-        first_s = time.monotonic() - start
-        screen.until(rf"{wanted // 4:,} of {frames:,} frames")
-        return {"first_s": first_s, "whole_s": time.monotonic() - start}
+        type_filter(screen, "level:error", frames)  # once the rules have judged all of it
+        return {text: type_filter(screen, text, frames) for text in FILTERS}
     finally:
         screen.close()
+
+
+def type_filter(screen: Screen, text: str, frames: int) -> dict[str, float]:
+    """Type a filter; returns how long after its last key its first rows are shown, and all of them."""
+    os.write(screen.ours, b"/\x15" + text[:-1].encode())
+    screen.quiet()
+    start = time.monotonic()
+    os.write(screen.ours, text[-1].encode())
+    screen.until(rf"{re.escape(text)} +[\d,]+ of ")
+    first_s = time.monotonic() - start
+    screen.until(rf"{re.escape(text)} +[\d,]+ of {frames:,} frames(?! …)")
+    whole_s = time.monotonic() - start
+    os.write(screen.ours, b"\x1b")
+    screen.quiet()
+    return {"first_s": first_s, "whole_s": whole_s}
 
 
 def live(rate: int, seconds: int, place: str) -> dict[str, Any]:
@@ -286,6 +325,63 @@ def live(rate: int, seconds: int, place: str) -> dict[str, Any]:
     }
 
 
+def followed(seconds: int, place: str) -> dict[str, Any]:
+    """Follow a capture that grows at an ordinary rate, and then gets single rows."""
+    path = Path(place, "followed.mcpcap")
+    made = CaptureFile(path)
+    made.append(opening())
+    first, number, began = 1 + len(OPENING), 0, (0.0, 0.0, 0.0, 0)
+    screen = Screen(path, place, FOLLOWED_SIZE)
+    try:
+        screen.until("following")
+        start, step = time.monotonic(), 0.05
+        while True:
+            ahead = start + number / (FOLLOWED_RATE / 2) - time.monotonic()
+            if ahead > 0:
+                screen.hear(ahead)
+                continue
+            count = int(FOLLOWED_RATE / 2 * step)
+            made.append(block(first + 2 * number, number, count, int(number / (FOLLOWED_RATE / 2) * 1e9)))
+            number += count
+            if number == FOLLOWED_RATE // 2:  # the first second fills the screen
+                began = time.monotonic(), screen.cpu_s(), screen.worker_cpu_s(), screen.received_bytes
+            if number >= FOLLOWED_RATE / 2 * (seconds + 1):
+                break
+        passed_s = time.monotonic() - began[0]
+        figures = {
+            "cores": (screen.cpu_s() - began[1]) / passed_s,
+            "worker_cores": (screen.worker_cpu_s() - began[2]) / passed_s,
+            "kilobytes_per_s": (screen.received_bytes - began[3]) / passed_s / 1000,
+        }
+        screen.until(rf"{len(OPENING) + 2 * number:,} frames(?! +analysed)")
+        return figures | {"single_ms": percentiles(list(single_rows(screen, made, first + 2 * number)))}
+    finally:
+        screen.close()
+        made.close()
+
+
+def single_rows(screen: Screen, made: CaptureFile, seq: int) -> Iterator[float]:
+    """Append rows one by one, at times that do not keep step with any clock; yields how long each takes to appear."""
+    for number in range(SINGLE_ROWS):
+        end = time.monotonic() + 0.7 + 0.037 * number
+        while time.monotonic() < end:
+            screen.hear(0.01)
+        # No two rows have the same letter in the same place, so that all of it is drawn.
+        name = chr(ord("a") + number) * 12
+        call = b'{"jsonrpc":"2.0","id":"s%d","method":"tools/call","params":{"name":"%b"}}' % (number, name.encode())
+        screen.text()
+        start = time.monotonic()
+        made.append(seal(seq + number, int(3600e9), "frame", lines_members("c2s", [call])[0]))
+        screen.until(name)
+        yield time.monotonic() - start
+
+
+def cpu_s(pid: int) -> float:
+    """Seconds of processor time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def peak_mib(pid: int) -> float:
     """Peak MiB of a process."""
     text = Path(f"/proc/{pid}/status").read_text()
@@ -304,7 +400,7 @@ def percentiles(values: list[float]) -> dict[str, float]:
 
 def rows(found: dict[str, dict[str, Any]]) -> list[Row]:
     """The table, with its budgets."""
-    rest, live, found_s = found["at_rest"], found["live"], found["filtered"]
+    rest, live, found_s, followed = found["at_rest"], found["live"], found["filtered"], found["followed"]
     return [
         _row("first screen", "s", rest["first_screen_s"], 2),
         _row("  all of it understood", "s", rest["understood_s"]),
@@ -312,12 +408,23 @@ def rows(found: dict[str, dict[str, Any]]) -> list[Row]:
         *_key_rows("key", rest["key_ms"], rest["wait_ms"]),
         _row("memory", "MiB", rest["peak_mib"], 300),
         _row("  of the worker", "MiB", rest["worker_mib"], 300),
-        _row("filter over 200,000 frames, first rows", "s", found_s["first_s"]),
-        _row("  all rows", "s", found_s["whole_s"], 3),
+        *(
+            row
+            for text, times in found_s.items()
+            for row in (
+                _row(f"key → rows, {text}", "ms", 1000 * times["first_s"], 100),
+                _row("  all rows", "ms", 1000 * times["whole_s"]),
+            )
+        ),
         _row("live, behind by, p50", "ms", live["lag_ms"]["p50"]),
         _row("live, behind by, p95", "ms", live["lag_ms"]["p95"]),
         _row("live, even after its end", "s", live["catch_up_s"]),
         _row("  processors for that", "", live["cores"]),
+        _row(f"following {FOLLOWED_RATE} frames a second, processors", "", followed["cores"], 0.12),
+        _row("  of the worker", "", followed["worker_cores"]),
+        _row("  to the terminal, a second", "kB", followed["kilobytes_per_s"], 120),
+        _row("a single row appears after, p50", "ms", followed["single_ms"]["p50"], 50),
+        _row("a single row appears after, p95", "ms", followed["single_ms"]["p95"], 100),
     ]
 
 
@@ -348,6 +455,7 @@ def main(argv: list[str]) -> int:
             "at_rest": at_rest(options.frames, place),
             "filtered": filtered(FILTERED, place),
             "live": live(options.rate, options.seconds, place),
+            "followed": followed(options.seconds, place),
         }
     made = rows(found)
     if options.json:

@@ -19,6 +19,8 @@ from mcpproxy.tui.data.sorted_rows import insert_row
 
 APPLY_INTERVAL_S: Final = 0.1
 """The seconds between two looks at the rows of a scan that is still searching."""
+MAX_ROWS_PER_LOOK: Final = 10_000
+"""How many new rows are looked at together: some milliseconds."""
 MAX_SINGLE_CHANGES: Final = 1000
 """How many calls at most are inserted into the list, or removed from it, one by one."""
 
@@ -65,7 +67,8 @@ class CallSelection:
         if self._scan is None:
             self._scan = Scan(self._reading, self.row_filter, self._load_marks())
         is_busy = self._scan.step()
-        if not is_busy or time.monotonic() - self._looked_s >= APPLY_INTERVAL_S:
+        has_left_over = len(self._scan.rows) > len(self._known_rows) + MAX_ROWS_PER_LOOK
+        if not is_busy or has_left_over or time.monotonic() - self._looked_s >= APPLY_INTERVAL_S:
             is_busy = self._look(self._scan.rows) or is_busy
             self._looked_s = time.monotonic()
         self.is_searching = is_busy or self._scan.is_waiting
@@ -88,8 +91,12 @@ class CallSelection:
         return marks.notes
 
     def _look(self, current_rows: "array[int]") -> bool:
-        """Select and drop calls by the rows that have changed since the last look; returns whether any have."""
-        rows, known_rows = current_rows[:], self._known_rows
+        """Select and drop calls by the rows that have changed since the last look; returns whether any have.
+
+        Rows that were left over because there are many new ones are looked at next time.
+        """
+        known_rows = self._known_rows
+        rows = current_rows[: len(known_rows) + MAX_ROWS_PER_LOOK]
         if rows == known_rows:
             return False
         self._known_rows = rows

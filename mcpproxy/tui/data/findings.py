@@ -6,9 +6,10 @@ each row up to the last with a finding.
 
 import re
 from array import array
+from bisect import bisect_left
 from collections import Counter
 from threading import Lock
-from typing import Final
+from typing import Final, NamedTuple
 
 from analysis.rules.finding import Finding, Level
 from analysis.tally import Tally
@@ -31,6 +32,15 @@ SIGNS: Final = {Level.NOTE: "·", Level.WARNING: "!", Level.ERROR: "✗"}
 _SERIOUS_MARK: Final = re.compile(rb"[\x80-\xff]")
 _HARMLESS_MARKS: Final = bytes(range(0x80))
 _LEVEL_BYTES: Final = bytes((mark >> 6) + 1 if mark else 0 for mark in range(256))
+
+
+class SelectedFindings(NamedTuple):
+    """The findings in some rows."""
+
+    row_count: int = 0
+    """How many of the rows have a finding that is a warning or an error."""
+    has_errors: bool = False
+    """Whether any of these is an error."""
 
 
 class Findings:
@@ -110,6 +120,13 @@ class Findings:
             return match.start() if match is not None else None
         row_before = len(self._worst[: max(0, row)].rstrip(_HARMLESS_MARKS)) - 1
         return row_before if row_before >= 0 else None
+
+    def serious_in(self, rows: "array[int]") -> SelectedFindings:
+        """Returns the warnings and errors in ascending rows; takes some 20 ms for a million rows."""
+        worst = self._worst
+        marks = bytes(map(worst.__getitem__, rows[: bisect_left(rows, len(worst))]))
+        serious_marks = marks.translate(None, _HARMLESS_MARKS)
+        return SelectedFindings(len(serious_marks), max(serious_marks, default=0) >> 6 == Level.ERROR)
 
     # ---- additions, from the thread that receives the worker's output
 

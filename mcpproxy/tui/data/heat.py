@@ -21,6 +21,10 @@ MAX_KINDS: Final = 100
 """How many kinds get a row each: the most frequent ones."""
 PAUSE_FACTOR: Final = 4
 """The pause before the next map of a growing capture, as a multiple of the time that the last map took."""
+CALLS_PER_BAD: Final = 10
+"""In a cell, one error in so many calls hides their durations."""
+EXTREME_SHARE: Final = 0.02
+"""Which share of the shortest, and of the longest durations are left out of the usual ones."""
 RUNNING: Final = -1
 """In place of a duration: a call that has not ended."""
 BAD: Final = -2
@@ -54,9 +58,32 @@ class HeatRow:
 
     def __init__(self, cells: int) -> None:
         self.worst_ns = [NOTHING] * cells
-        """By cell: the duration of the longest call that began then, or one of the codes above."""
-        self.count = 0
+        """By cell: the duration of the longest call that began then, or one of the codes above: at the end, that of an
+        error only if errors are at least one call in `CALLS_PER_BAD`, so that rare ones do not hide all durations."""
+        self.count = self.bad_count = 0
         self.max_ns = 0
+        self.tinged_cells: set[int] = set()
+        """The cells with fewer errors; known at the end."""
+        self._counts, self._bad_counts, self._abandoned_cells = [0] * cells, [0] * cells, set[int]()
+
+    def add(self, cell: int, value: int, *, is_bad: bool, is_abandoned: bool) -> None:
+        """Add a call with its duration, or with `RUNNING`."""
+        self._counts[cell] += 1
+        # A duration hides calls that are still running.
+        self.worst_ns[cell] = max(self.worst_ns[cell], value)
+        if is_bad or is_abandoned:
+            self._bad_counts[cell] += 1
+            self.bad_count += 1
+            if is_abandoned:
+                self._abandoned_cells.add(cell)
+
+    def finish(self) -> None:
+        """Mark the cells with errors; in a cell, an abandoned call hides errors."""
+        for cell, (count, bad_count) in enumerate(zip(self._counts, self._bad_counts, strict=True)):
+            if bad_count * CALLS_PER_BAD >= count > 0:
+                self.worst_ns[cell] = ABANDONED if cell in self._abandoned_cells else BAD
+            elif bad_count:
+                self.tinged_cells.add(cell)
 
 
 class HeatMap:
@@ -70,6 +97,9 @@ class HeatMap:
         """The slowest calls, in the order in which they began; known at the end."""
         self.kinds: list[int] = []
         """The kinds that get a row, the most frequent first; known at the end."""
+        self.usual_ns: tuple[int, int] | None = None
+        """The shortest and longest duration of the cells, without the most extreme ones; None without durations; known
+        at the end."""
         self._slowest: list[tuple[int, int]] = []
         self._numbers = numbers
         """The calls that began in the stretch."""
@@ -95,19 +125,25 @@ class HeatMap:
                 row.max_ns = max(row.max_ns, lasted_ns)
                 push = heappush if len(self._slowest) < MAX_OUTLIERS else heappushpop
                 push(self._slowest, (lasted_ns, -number))
-            value = RUNNING if lasted_ns is None else lasted_ns
             # As `Reading.ended_as`, but from codes, because this is done for each call of a stretch.
             is_bad = outcome in _FAILURES or (outcome in _ERRORS and not calls.is_cancelled[number])
-            value = ABANDONED if calls.abandoned_ns[number] >= 0 else BAD if is_bad else value
-            values = row.worst_ns[cell], value
-            # In a cell, an abandoned call hides errors, an error hides durations, and a duration hides calls that are
-            # still running.
-            row.worst_ns[cell] = ABANDONED if ABANDONED in values else BAD if BAD in values else max(values)
+            row.add(
+                cell,
+                RUNNING if lasted_ns is None else lasted_ns,
+                is_bad=is_bad,
+                is_abandoned=calls.abandoned_ns[number] >= 0,
+            )
         self._done_count += len(numbers)
         if self._done_count < len(self._numbers):
             return True
+        for row in self.rows.values():
+            row.finish()
         self.outliers = sorted(-number for _, number in self._slowest)
         self.kinds = sorted(self.rows, key=lambda call: (-self.rows[call].count, call))[:MAX_KINDS]
+        durations = sorted(ns for kind in self.kinds for ns in self.rows[kind].worst_ns if ns >= 0)
+        if durations:
+            extremes_count = int(len(durations) * EXTREME_SHARE)
+            self.usual_ns = durations[extremes_count], durations[-1 - extremes_count]
         self.took_s = time.monotonic() - self._began
         return False
 

@@ -2,8 +2,8 @@
 
 It tests only rows that the worker has interpreted, with the facts in the `Reading`. If they are all that the filter
 needs, many rows are tested at once (`column_tests.py`). If every row that it selects contains a text, only rows that
-may contain that text are read (`text_candidates.py`). For any other filter, the whole file is read again. A filter may
-depend on the outcome of a request: if the outcome becomes known after the request was tested, the request is tested
+may contain that text are parsed (`text_candidates.py`). For most other filters, the whole file is read again. A filter
+may depend on the outcome of a request: if the outcome becomes known after the request was tested, the request is tested
 again.
 
 A filter on findings waits for the rules. Rules may report a finding late, in a row that was tested long ago. Such a row
@@ -40,10 +40,12 @@ MAX_TESTS_PER_STEP: Final = 8192
 """How many rows are tested per step by their columns: a few milliseconds."""
 MAX_READS_PER_STEP: Final = 100
 """How many rows are read per step."""
-MAX_CANDIDATES_PER_STEP: Final = 1000
+MAX_CANDIDATES_PER_STEP: Final = 500
 """How many rows that may contain a text are tested per step, unless they must be read."""
 OUTCOME_KEYS: Final = frozenset({"latency", "has:answer", "has:error", "has:failure", "has:waiting"})
 """The keys of `Filter.keys` for which a request has to wait for its outcome."""
+ANY_TEXT: Final = TextSearch("", is_literal=True)
+"""The text that every row contains."""
 _ALL_NUMBERS: Final = range(1 << 64)
 """A container of all numbers."""
 
@@ -76,10 +78,11 @@ class Scan:
         has_columns = row_filter.keys.keys() <= COLUMN_KEYS
         self._column_tests = ColumnTests(reading, row_filter) if has_columns else None
         """The tests of the columns, if they are all that the filter needs."""
-        is_textual = not has_columns and bool(row_filter.texts) and not self._is_on_marks
-        self._text = max(row_filter.texts, key=lambda search: len(search.text)) if is_textual else None
-        """A text that all selected rows contain; None if there is none."""
         self._has_column_facts = row_filter.keys.keys() <= COLUMN_KEYS | {"text"}
+        is_textual = not (has_columns or self._is_on_marks) and (bool(row_filter.texts) or self._has_column_facts)
+        texts = row_filter.texts or (ANY_TEXT,)
+        self._text = max(texts, key=lambda search: len(search.text)) if is_textual else None
+        """A text that all selected rows contain; None if the whole file must be read."""
         self._candidates: deque[Candidate] = deque()
         """Rows that may contain the text, and have not been tested."""
         self._searched_end = 0

@@ -12,7 +12,7 @@ from typing import Any, Final
 from analysis.child_process import Parent, as_json, from_json
 from analysis.filter.text_search import TextSearch
 from captures.errors import CaptureError
-from mcpproxy.tui.data.session_search import count_messages
+from mcpproxy.tui.data.session_search import Matches, count_messages
 from mcpproxy.tui.data.worker_start import start_worker
 
 REPORT_INTERVAL_S: Final = 0.1
@@ -33,22 +33,23 @@ class Searcher:
         """Search the captures of a request, in their order."""
         text = TextSearch(request["text"], is_literal=False)
         for number, encoded_path in enumerate(request["captures"]):
-            path, problem, count = Path(os.fsdecode(bytes.fromhex(encoded_path))), "", 0
+            path, problem, matches = Path(os.fsdecode(bytes.fromhex(encoded_path))), "", Matches(text)
             try:
-                count = count_messages(path, text, partial(self._send_count, number))
+                matches = count_messages(path, text, partial(self._send_matches, number))
             except CaptureError:
                 problem = "cannot be read"
             except Exception as error:  # noqa: BLE001 - a capture that cannot be read must not stop the others
                 problem = f"{type(error).__name__}: {error}"[:MAX_REASON_CHARS]
-            self._send({"n": number, "count": count, "problem": problem, "done": True})
+            self._send(number, matches, problem=problem, is_done=True)
         self._parent.flush()
 
-    def _send_count(self, number: int, count: int) -> None:
-        """Send how many messages of a capture have been found so far, if it is time."""
+    def _send_matches(self, number: int, matches: Matches) -> None:
+        """Send what has been found in a capture so far, if it is time."""
         if time.monotonic() - self._sent_s >= REPORT_INTERVAL_S:
-            self._send({"n": number, "count": count, "problem": "", "done": False})
+            self._send(number, matches)
 
-    def _send(self, report: dict[str, Any]) -> None:
+    def _send(self, number: int, matches: Matches, *, problem: str = "", is_done: bool = False) -> None:
+        report = {"n": number, "count": matches.count, "excerpt": matches.excerpt, "problem": problem, "done": is_done}
         self._parent.send_later(as_json(report))
         now = time.monotonic()
         if now - self._sent_s >= REPORT_INTERVAL_S:

@@ -12,8 +12,8 @@ from analysis.child_process import PythonChild, as_json, from_json
 from mcpproxy.tui.data.capture_list import ListedCapture
 from mcpproxy.tui.data.checking import exit_reason
 
-MAX_PROBLEM_CHARS: Final = 300
-"""The maximum length of the reason why a capture was not searched, in characters."""
+MAX_TEXT_CHARS: Final = 300
+"""The maximum length of an excerpt, or of the reason why a capture was not searched, in characters."""
 
 
 class SearchResult(NamedTuple):
@@ -22,6 +22,8 @@ class SearchResult(NamedTuple):
     capture: ListedCapture
     found_count: int
     """How many messages contain the text, so far."""
+    excerpt: str
+    """The text around the first match. Untrusted."""
     problem: str
     """Why it could not be searched; empty if it could. Untrusted."""
 
@@ -86,10 +88,12 @@ class SearchRun:
 
     def _on_message(self, message: bytes) -> None:
         report: dict[str, Any] = from_json(message)
-        number, count, problem = report["n"], report["count"], report["problem"]
-        if not (type(number) is type(count) is int and 0 <= number < len(self.captures) and isinstance(problem, str)):
+        number, count, texts = report["n"], report["count"], (report["excerpt"], report["problem"])
+        is_valid = type(number) is type(count) is int and all(isinstance(text, str) for text in texts)
+        if not (is_valid and 0 <= number < len(self.captures)):
             raise ValueError("a result for a capture that does not exist")
-        self._results[number] = SearchResult(self.captures[number], count, problem[:MAX_PROBLEM_CHARS])
+        excerpt, problem = (text[:MAX_TEXT_CHARS] for text in texts)
+        self._results[number] = SearchResult(self.captures[number], count, excerpt, problem)
         self.searched_count += report["done"] is True
         self._notify()
 

@@ -40,30 +40,46 @@ def text_term(text: str) -> str:
     return 'text:"' + re.sub(r'(["\\])', r"\\\1", text) + '"'
 
 
-def count_messages(path: Path, search: TextSearch, report: Callable[[int], None]) -> int:
+class Matches:
+    """The messages of a capture with a text, so far."""
+
+    def __init__(self, search: TextSearch) -> None:
+        """Start without messages."""
+        self.count = 0
+        self.excerpt = ""
+        """The text around the first match. Untrusted."""
+        self._search = search
+
+    def note(self, raw: bytes) -> None:
+        """Count a message."""
+        self.count += 1
+        self.excerpt = self.excerpt or self._search.excerpt(raw)
+
+
+def count_messages(path: Path, search: TextSearch, report: Callable[[Matches], None]) -> Matches:
     """Count the rows of a capture that contain a text, up to its present end.
 
     Args:
         path: the capture.
         search: the text.
-        report: called with the count so far after each chunk.
+        report: called with the matches so far after each chunk.
 
     Raises:
         NotACapture, NewerFormat: as for `Capture`.
         OSError: the file cannot be read.
     """
-    count = 0
+    matches = Matches(search)
     try:
-        for found_count in _counts_in_lines(path, search):
-            count += found_count
-            report(count)
+        for lines in _lines_in(path):
+            _count_in(lines, search, matches)
+            report(matches)
     except _IsIntricate:
         return _count_thoroughly(path, search, report)
-    return count
+    return matches
 
 
-def _counts_in_lines(path: Path, search: TextSearch) -> Iterator[int]:
-    """Yields the number of matching lines in each chunk."""
+def _lines_in(path: Path) -> Iterator[bytes]:
+    """Yields the whole lines of each chunk."""
     capture = Capture(path)
     for segment in capture.segments:
         with open_capture(segment) as file:
@@ -76,11 +92,11 @@ def _counts_in_lines(path: Path, search: TextSearch) -> Iterator[int]:
                 if is_first and lines:
                     is_first = False
                     _check_header(lines[: lines.index(b"\n")], capture.header)
-                yield _count_in(lines, search) if lines else 0
+                yield lines
             if rest.count(LINE_START) > 1:
                 raise _IsIntricate
             if rest and values_of(rest, orjson.loads) is not None:
-                yield _count_in(rest, search)
+                yield rest
 
 
 def _check_header(line: bytes, header: Record) -> None:
@@ -91,33 +107,36 @@ def _check_header(line: bytes, header: Record) -> None:
         raise _IsIntricate
 
 
-def _count_in(lines: bytes, search: TextSearch) -> int:
+def _count_in(lines: bytes, search: TextSearch, matches: Matches) -> None:
     if _PART in lines:
         raise _IsIntricate
-    return sum(_has_text(lines[start:end], search) for start, end in search.candidate_lines(lines))
+    for start, end in search.candidate_lines(lines):
+        raw = _raw_with_text(lines[start:end], search)
+        if raw is not None:
+            matches.note(raw)
 
 
-def _has_text(line: bytes, search: TextSearch) -> bool:
-    """Whether a line is a frame with the text."""
+def _raw_with_text(line: bytes, search: TextSearch) -> bytes | None:
+    """Returns the bytes of the message in a line if it contains the text."""
     values = values_of(line, orjson.loads) if len(line) < MAX_LINE_BYTES else None
     if values is None:
         raise _IsIntricate
     if values["rec"] != "frame":
-        return False
+        return None
     unit = values.get("unit", "line")
     if values.get("dir") not in ("c2s", "s2c") or unit not in ("line", "http_body", "sse_event") or "parts" in values:
         raise _IsIntricate
     raw = raw_bytes(values)
     if raw is None or not search.is_in(raw):
-        return False
+        return None
     if unit == "line" and values.get("kind") in ("invalid", "unjudged"):
         raise _IsIntricate  # it may be a line of a longer message
-    return True
+    return raw
 
 
-def _count_thoroughly(path: Path, search: TextSearch, report: Callable[[int], None]) -> int:
+def _count_thoroughly(path: Path, search: TextSearch, report: Callable[[Matches], None]) -> Matches:
     """Count the messages after joining their lines and parts; several messages in one frame count once."""
-    assembly, count, last_seq = Assembly(), 0, -1
+    assembly, matches, last_seq = Assembly(), Matches(search), -1
     with Tail(path) as tail:
         while True:
             steps = tail.assembled_step(CHUNK_BYTES)
@@ -126,12 +145,13 @@ def _count_thoroughly(path: Path, search: TextSearch, report: Callable[[int], No
             if is_over:
                 messages += assembly.finish()
             for message in messages:
-                seq = message.frames[0].seq
-                if seq != last_seq and search.is_in(raw_of(message.frames)):
-                    count, last_seq = count + 1, seq
-            report(count)
+                seq, raw = message.frames[0].seq, raw_of(message.frames)
+                if seq != last_seq and search.is_in(raw):
+                    matches.note(raw)
+                    last_seq = seq
+            report(matches)
             if is_over:
-                return count
+                return matches
 
 
 def _messages_of(item: Frame | Record | Damage | None, assembly: Assembly) -> list:  # type: ignore[type-arg]

@@ -1,7 +1,8 @@
 """Threads that read while the screen is drawn, so that the screen never waits for a file.
 
 A thread takes steps of a few milliseconds while there is work. It reports news at most ten times a second, or
-twice a second while it is not finished. Without work, it looks again every tenth of a second, as `show --follow` does.
+twice a second while it is not finished. Without work, it looks again every tenth of a second, as `show --follow` does,
+and more often once nothing has come for a while, so that the next row appears soon.
 Its results are append-only, so the screen may read them at any time.
 """
 
@@ -11,6 +12,8 @@ from collections.abc import Callable
 from typing import Final
 
 POLL_INTERVAL_S: Final = 0.1
+IDLE_POLL_INTERVAL_S: Final = 0.03
+"""How often a thread looks for work if it did not find any the last time."""
 REPORT_INTERVAL_S: Final = 0.1
 MIN_BUSY_S: Final = 0.5
 """After this long with uninterrupted work, news is reported only every `BUSY_REPORT_INTERVAL_S`: drawing it takes the
@@ -61,7 +64,7 @@ class StepThread:
                     reported_s, has_news = now, False
                     self._report()
                 if not self.is_busy:
-                    self._stop.wait(POLL_INTERVAL_S)
+                    self._stop.wait(POLL_INTERVAL_S if was_busy else IDLE_POLL_INTERVAL_S)
                     rested_s = time.monotonic()
         except Exception as error:  # noqa: BLE001 - a traceback would be drawn across the screen
             self._fail(str(error) or type(error).__name__)

@@ -75,10 +75,11 @@ class WaitingCalls:
         """Whether a call waits."""
         return number < len(self._states) and self._states[number] != _SETTLED
 
-    def oldest_server_request(self, after: int) -> int | None:
-        """Returns the oldest request of the server, sent after a call, that waits for the client, or None."""
-        found = self._states.find(bytes([_SERVER_WAITS]), after + 1)
-        return None if found < 0 else found
+    def server_requests(self, after: int) -> Iterator[int]:
+        """Yields the requests of the server, sent after a call, that wait for the client, the oldest first."""
+        number = after
+        while (number := self._states.find(bytes([_SERVER_WAITS]), number + 1)) >= 0:
+            yield number
 
     def is_only_client_call_before(self, number: int) -> bool:
         """Whether exactly one of the client's calls before a call waits."""

@@ -220,7 +220,7 @@ def _aligned(lines: Lines) -> Lines:
 
 def _position_text(reading: Reading, row: int) -> str:
     entry = reading.index.entry(row)
-    return f"+{entry.t_ns / 1e9:,.6f} s   {entry_name(entry)}, {units.size(entry.size)}"
+    return f"{units.offset_text(entry.t_ns)}   {entry_name(entry)}, {units.size(entry.size)}"
 
 
 # ---- HTTP

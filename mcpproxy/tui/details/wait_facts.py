@@ -5,6 +5,7 @@ does not grow with the capture.
 """
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final, NamedTuple
 
 from analysis import clock
@@ -33,6 +34,8 @@ MAX_COUNTED_CALLS: Final = 10_000
 """How many of the calls that ended last are examined for what was answered."""
 MAX_PROGRESS_BYTES: Final = 64 << 10
 """The maximum size of a frame that is read in the search for progress."""
+MAX_SERVER_REQUESTS: Final = 100
+"""How many of the server's requests are searched for one in the session of a call."""
 MAX_PROGRESS_CHARS: Final = 60
 """The maximum length of the message about progress, in characters."""
 _ANSWER_DIRECTIONS: Final[dict[str, Direction]] = {"client": "s2c", "server": "c2s"}
@@ -124,20 +127,21 @@ def _closed_output_facts(reading: Reading, receiver: str) -> Iterator[Fact]:
 
 def _blocking_facts(reading: Reading, number: int) -> Iterator[Fact]:
     """Yields that the server itself waits for an answer to a request that it has sent since."""
-    if reading.kinds.all[reading.calls.kind[number]].side != "client":
+    calls, kinds, row = reading.calls, reading.kinds.all, reading.calls.request[number]
+    if kinds[calls.kind[number]].side != "client":
         return
-    blocker = reading.waiting.oldest_server_request(number)
-    if blocker is None:
+    requests = islice(reading.waiting.server_requests(number), MAX_SERVER_REQUESTS)
+    blocker = next((other for other in requests if reading.session(calls.request[other]) == reading.session(row)), None)
+    waited_ns = None if blocker is None else reading.waited_ns(blocker)
+    if blocker is None or waited_ns is None:
         return
-    row = reading.calls.request[blocker]
-    if reading.session(row) != reading.session(reading.calls.request[number]):
-        return
-    waited_ns, request = reading.waited_ns(blocker), request_of(reading, blocker)
-    if waited_ns is not None:
-        kind = reading.kinds.all[reading.calls.kind[blocker]]
-        title = request_title(request) if request is not None else waits.method_text(kind.method)
-        is_certain = reading.waiting.is_only_client_call_before(blocker)
-        yield waits.client_wait_fact(title, reading.index.entry(row).seq, waited_ns, is_certain=is_certain)
+    request, blocking_row = request_of(reading, blocker), calls.request[blocker]
+    title = request_title(request) if request is not None else waits.method_text(kinds[calls.kind[blocker]].method)
+    exchange = _exchange_number(reading, row)
+    is_certain = reading.waiting.is_only_client_call_before(blocker) or (
+        exchange is not None and exchange == _exchange_number(reading, blocking_row)
+    )
+    yield waits.client_wait_fact(title, reading.index.entry(blocking_row).seq, waited_ns, is_certain=is_certain)
 
 
 def _ended_facts(reading: Reading, number: int, waited_ns: int, receiver: str, newest: NewestRows) -> Iterator[Fact]:
@@ -148,7 +152,8 @@ def _ended_facts(reading: Reading, number: int, waited_ns: int, receiver: str, n
         cancelled_row = reading.conversation.cancelled_at.get(number, end_row)
         if cancelled_row >= len(reading.index):
             return
-        ending = waits.cancelled_text(_place(reading, cancelled_row))
+        cancellation = reading.index.entry(cancelled_row)
+        ending = waits.cancelled_text(cancellation.seq, is_message=cancellation.dir is not None)
     elif not reading.has_ended:
         return
     elif reading.is_killed:
@@ -156,8 +161,9 @@ def _ended_facts(reading: Reading, number: int, waited_ns: int, receiver: str, n
     else:
         remark = "" if reading.end is None else reading.end.text
         ending = waits.session_end_text(reading.conversation.capture.ending, remark)
-    yield waits.ended_wait_fact(waited_ns, ending)
     end_ns = reading.index.t_ns(reading.calls.request[number]) + waited_ns
+    wall_ns = reading.conversation.capture.wall_ns
+    yield waits.ended_wait_fact(waited_ns, ending, None if wall_ns is None else wall_ns + end_ns)
     if newest.sign_row is None and newest.is_complete:
         yield waits.sign_of_life_fact(receiver, "", None, is_over=True)
     elif newest.sign_row is not None and reading.index.t_ns(newest.sign_row) <= end_ns:
@@ -239,6 +245,10 @@ def _newest_rows(reading: Reading, number: int, direction: Direction) -> NewestR
             events, event_row = events + 1, row if event_row is None else event_row
         if progress is None and token is not None and entry.kind == "notification" and entry.size <= MAX_PROGRESS_BYTES:
             progress = _progress_in(reading, row, token)
+    if exchange is not None and direction == "s2c":
+        # The head of a response has no frame, but is a sign of life, too.
+        head_rows = [row for row in reading.http.rows(exchange) if request_row < row <= last_row]
+        sign_row = max([*head_rows, *([] if sign_row is None else [sign_row])], default=None)
     return NewestRows(sign_row, progress, events, event_row, is_complete=first_row == request_row)
 
 
@@ -268,4 +278,4 @@ def _ago_ns(reading: Reading, row: int) -> int:
 
 def _place(reading: Reading, row: int) -> str:
     entry = reading.index.entry(row)
-    return f"frame {entry.seq:,}" if entry.dir else f"{entry.kind} (record {entry.seq:,})"
+    return waits.sent_text(entry.kind, entry.seq, is_frame=entry.dir is not None)

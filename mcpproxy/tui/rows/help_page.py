@@ -8,12 +8,12 @@ from mcpproxy.wording.cells import cells
 from mcpproxy.wording.spans import Span, fit_spans
 from mcpproxy.wording.wrapping import wrapped
 
-MIN_COLUMN_CELLS: Final = (0, 0, 44, 62)
+MIN_COLUMN_CELLS: Final = (0, 0, 44, 48)
 """The minimum width of a column, in cells, by the number of columns."""
 GAP: Final = "   "
 """What is between two columns."""
-MAX_KEYS_CELLS: Final = 20
-"""The maximum width of the keys, in cells."""
+MAX_KEYS_CELLS: Final = 14
+"""The maximum width of the keys of most sections, in cells."""
 MIN_TEXT_CELLS: Final = 8
 """The minimum width of the texts, in cells."""
 _INDENT: Final = "  "
@@ -27,6 +27,8 @@ class HelpSection(NamedTuple):
     heading: str
     rows: list[tuple[str, str]]
     """The keys or an expression, and what each is for."""
+    max_keys_cells: int = MAX_KEYS_CELLS
+    """The maximum width of the keys, in cells; longer ones are wrapped."""
 
 
 def page_lines(sections: Sequence[HelpSection], words: str, width: int) -> tuple[Lines, int]:
@@ -73,13 +75,13 @@ def _found_sections(sections: Sequence[HelpSection], words: Sequence[str]) -> It
             if all(word in f"{section.heading} {keys} {text}".casefold() for word in words)
         ]
         if rows:
-            yield HelpSection(section.heading, rows)
+            yield section._replace(rows=rows)
 
 
 def _section_lines(section: HelpSection, width: int) -> Iterator[list[Span]]:
     """Yields the lines of a section: its heading, and each row with its texts in a column of their own."""
     yield [Span(section.heading, "accent")]
-    keys_cells = min(MAX_KEYS_CELLS, max(cells(keys) for keys, _ in section.rows), max(1, width // 2))
+    keys_cells = min(section.max_keys_cells, max(cells(keys) for keys, _ in section.rows), max(1, width // 2))
     text_cells = max(MIN_TEXT_CELLS, width - keys_cells - 2 * len(_INDENT))
     for keys, text in section.rows:
         pairs = zip_longest(wrapped(keys, keys_cells), wrapped(text, text_cells), fillvalue="")

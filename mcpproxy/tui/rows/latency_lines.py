@@ -6,13 +6,14 @@ from typing import Final, NamedTuple
 from analysis.conversation.durations import octave_ns
 from mcpproxy.tui.data.latencies import Distribution
 from mcpproxy.tui.widgets.table import Column, MemoryRows, TableLine
-from mcpproxy.wording import units
 from mcpproxy.wording.blocks import compress, stacked_blocks
 from mcpproxy.wording.spans import Span
 from mcpproxy.wording.units import brief_duration
 
 LABEL_CELLS: Final = 14
 """The width of the label before a bar of the chart over time, in cells."""
+NOTE_CELLS: Final = 12
+"""The width of the note after a chart over time, in cells."""
 RANGE_CELLS: Final = 9
 """The width of a bucket's label, in cells."""
 MAX_BAR_CELLS: Final = 64
@@ -107,7 +108,7 @@ def over_time_lines(distribution: Distribution, width: int, lines_per_chart: int
         lines_per_chart: the height of each of the two charts, in lines.
     """
     lines: list[list[Span]] = []
-    chart_width = max(4, width - LABEL_CELLS - 12)
+    chart_width = max(4, width - LABEL_CELLS - NOTE_CELLS)
     scale_ns = max((value for value in distribution.p95_ns if value is not None), default=0)
     for name, values in (("p95", distribution.p95_ns), ("p50", distribution.p50_ns)):
         *upper_bars, bars = stacked_blocks(compress(values, chart_width), lines_per_chart, scale_ns)
@@ -117,6 +118,6 @@ def over_time_lines(distribution: Distribution, width: int, lines_per_chart: int
         lines.append([Span(f"{name + ' by time':<{LABEL_CELLS}}", "dim"), Span(bars, "accent"), Span(note, "dim")])
     if distribution.p95_ns:
         axis_width = min(chart_width, len(distribution.p95_ns))
-        start, end = "0", units.duration(len(distribution.p95_ns) * distribution.slice_ns)
+        start, end = "0", brief_duration(len(distribution.p95_ns) * distribution.slice_ns)
         lines.append([Span(f"{'':<{LABEL_CELLS}}{start}{end:>{max(len(end) + 1, axis_width - len(start))}}", "dim")])
     return lines

@@ -7,6 +7,7 @@ from typing import Final
 from analysis.conversation.call import ERRORS, FAILURES, Outcome
 from mcpproxy.tui.data import heat
 from mcpproxy.tui.data.timelines import CallBar, Startup, cells_of
+from mcpproxy.tui.rows.heat_scale import Limits, class_of, limit_texts
 from mcpproxy.wording.blocks import blocks
 from mcpproxy.wording.cells import cells as width_of
 from mcpproxy.wording.spans import Role, Span
@@ -27,20 +28,6 @@ LEGEND: Final = (
 )
 """Each sign with its meaning and a shorter text for narrow terminals, which leave out signs with an empty text."""
 
-LATENCY_CLASSES: Final[tuple[tuple[int, str, Role], ...]] = (
-    (1_000_000, "▁", "dim"),
-    (10_000_000, "▂", "dim"),
-    (100_000_000, "▄", "accent"),
-    (1_000_000_000, "▆", "accent"),
-    (1 << 63, "█", "plain"),
-)
-"""The classes of latencies: the upper limit in nanoseconds, then the sign and the role of their cells."""
-HEAT_LEGEND: Final = (
-    *((sign, text, text) for sign, text in zip("▁▂▄▆█", ("<1ms", "<10ms", "<100ms", "<1s", "≥1s"), strict=True)),
-    *LEGEND[-2:],
-    (WAITING_SIGN, "waiting", "waiting"),
-    ("+", "zoom in", ""),
-)
 
 _SIGNS: Final[dict[int, tuple[str, Role]]] = {
     heat.BAD: (ERROR_SIGN, "bad"),
@@ -104,15 +91,23 @@ def server_cells(counts: Sequence[int], startup: Startup, window: Window, last_n
     return spans_of(line_cells)
 
 
-def heat_cells(worst_ns: Sequence[int]) -> list[Span]:
-    """The cells of a kind of request in a heat map."""
-    return spans_of(_heat_cell(ns) for ns in worst_ns)
+def heat_cells(row: heat.HeatRow, limits: Limits) -> list[Span]:
+    """The cells of a kind of request in a heat map, with the limits of its scale."""
+    line_cells = [_SIGNS[ns] if ns < 0 else class_of(ns, limits) for ns in row.worst_ns]
+    for cell in row.tinged_cells:
+        line_cells[cell] = (line_cells[cell][0], "bad")
+    return spans_of(line_cells)
 
 
-def _heat_cell(ns: int) -> Cell:
-    if ns < 0:
-        return _SIGNS[ns]
-    return next(((sign, role) for limit, sign, role in LATENCY_CLASSES if ns < limit), (RUNNING_SIGN, "plain"))
+def heat_legend(limits: Limits) -> Sequence[tuple[str, str, str]]:
+    """The signs of a heat map, as in `LEGEND`."""
+    return (
+        *((sign, text, text) for sign, text in limit_texts(limits)),
+        (ERROR_SIGN, "10% errors or more", "≥10% errors"),
+        LEGEND[-1],
+        (WAITING_SIGN, "waiting", ""),
+        ("+", "zoom in", ""),
+    )
 
 
 def spans_of(cells: Iterable[Cell]) -> list[Span]:
@@ -124,7 +119,7 @@ def legend(signs: Sequence[tuple[str, str, str]], width: int) -> str:
     """Returns a line that explains signs, with their shorter texts if the line would be too wide.
 
     Args:
-        signs: `LEGEND` or `HEAT_LEGEND`.
+        signs: `LEGEND`, or the result of `heat_legend`.
         width: the width of the line, in cells.
     """
     line = "   ".join(f"{sign} {text}" for sign, text, _ in signs)

@@ -17,6 +17,8 @@ from mcpproxy.wording.spans import Span
 
 HINT_LINES: Final = 2
 """The number of lines with the keys."""
+MIN_HINT_HEIGHT: Final = 8
+"""The minimum height of the terminal at which the keys are shown, in lines."""
 
 
 class OfferedColumn(NamedTuple):
@@ -80,7 +82,8 @@ class ColumnChoiceScreen(ModalScreen[Sequence[str] | None]):
         )
 
     def on_resize(self, event: events.Resize) -> None:
-        """Make the box as high as its columns need, if there is room."""
+        """Make the box as high as its columns need, if there is room; in a low terminal, the columns come first."""
+        self.query_one("#hint").display = event.size.height >= MIN_HINT_HEIGHT
         box, borders_and_heading = self.query_one(Vertical), 3
         box.styles.height = min(event.size.height, len(self._rows) + borders_and_heading + HINT_LINES)
 

@@ -62,6 +62,8 @@ class ComparisonScreen(ListScreen):
         & #nothing { padding: 1 2; display: none; height: 1fr; }
         & #reader { height: 48%; border-top: solid $line; }
         & #detail { padding: 0 1; }
+        &.-low #sides { max-height: 2; }
+        &.-low #reader { height: 35%; }
         &.-full #reader { height: 1fr; border-top: none; }
     }
     """

@@ -56,6 +56,7 @@ class FindingsScreen(ListScreen):
         & #findings { height: 1fr; width: 1fr; }
         & #nothing { padding: 1 2; display: none; height: 1fr; }
         & #detail { height: 35%; min-height: 9; border-top: solid $line; padding: 0 1; }
+        &.-low #detail { min-height: 0; }
         &.-wide #parts { layout: horizontal; }
         &.-wide #detail { width: 50%; height: 100%; border-top: none; border-left: solid $line; }
     }

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final, NamedTuple
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -13,7 +13,7 @@ from analysis.filter import KEYS
 from mcpproxy.tui.host import Host
 from mcpproxy.tui.rows.help_page import HelpSection, page_lines
 from mcpproxy.tui.safe_text import SafeText
-from mcpproxy.tui.screen_entries import entries
+from mcpproxy.tui.screen_entries import places
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.word_box import WordBox
 from mcpproxy.wording.spans import Span
@@ -38,35 +38,37 @@ ROWS: Final = (
     HelpRow("Enter", "open"),
     HelpRow("s", "sort by the next column"),
     HelpRow("/", "filter by words as you type"),
-    HelpRow("=", "compare: mark; = on another: both", "compare"),
+    HelpRow("=", "mark; on another: compare", "compare"),
     HelpRow("= =", "compare with the one before"),
     HelpRow("w", "the call that waits longest"),
-    HelpRow("e", "export the capture, or a report of it"),
+    HelpRow("S", "find a text in all sessions", "search"),
+    HelpRow("e", "export the capture, or a report"),
     HelpRow("d", "delete, after confirmation", "delete"),
     HelpRow("traffic"),
     HelpRow("Enter  →  l", "open the detail"),
-    HelpRow("!", "only what failed or waits; again: all", "errors"),
-    HelpRow("w", "the longest wait, and why; again: next", "waiting"),
-    HelpRow("s", "sort: latency, size, status, time"),
-    HelpRow("p", "from a request to its answer, and back", "pair"),
+    HelpRow("!", "what failed or waits, or all", "errors"),
+    HelpRow("w", "the longest wait, and why", "waiting"),
+    HelpRow("s", "sort: latency, size, status"),
+    HelpRow("p", "to the answer, and back", "pair"),
     HelpRow("/", "filter by an expression"),
-    HelpRow("+ -", "only rows like this one, or not like it", "include exclude"),
-    HelpRow("n N", "next, previous match; or error, finding", "next previous"),
-    HelpRow("=", "compare: mark; = on another row: both"),
-    HelpRow("= =", "compare with the same call before"),
+    HelpRow("ctrl+s", "in the filter: save it; @name", "save-filter"),
+    HelpRow("+ -", "only like this row, or unlike", "include exclude"),
+    HelpRow("n N", "next, previous match or error", "next previous"),
+    HelpRow("=", "mark; on another row: compare"),
+    HelpRow("= =", "compare with the call before"),
     HelpRow("f", "follow the end", "follow"),
-    HelpRow("x", "exchanges: one row for each request", "exchanges"),
+    HelpRow("x", "one row for each exchange", "exchanges"),
     HelpRow("b", "only messages, or all records", "beside"),
-    HelpRow("t", "times: since start, delta, wall clock", "times"),
-    HelpRow(":", "go to a frame by its number", "go-to"),
-    HelpRow("P", "calls of the same prompt, in SQL", "turn"),
+    HelpRow("t", "times: start, delta, clock", "times"),
+    HelpRow(":", "go to a frame by number", "go-to"),
+    HelpRow("P", "calls of this prompt, in SQL", "turn"),
     HelpRow("m M '", "mark, note, next mark", "mark note next-mark"),
-    HelpRow("c", "copy as JSON, text, or a command"),
-    HelpRow("e", "export the rows, or the marked ones", "export"),
-    HelpRow("ctrl+t", "at its prompt: the marked rows", "other-rows"),
+    HelpRow("c", "copy as JSON, text, command"),
+    HelpRow("e", "export the rows, or marked ones", "export"),
+    HelpRow("ctrl+t", "in its prompt: the other rows", "other-rows"),
     HelpRow("R", "follow a stream raw"),
-    HelpRow("→ ←", "unfold, fold a login; or click ▸ ▾", "unfold-login fold-login"),
-    HelpRow("Esc", "undo the order, the filter term by term"),
+    HelpRow("→ ←", "unfold, fold a login", "unfold-login fold-login"),
+    HelpRow("Esc", "undo mark, order, filter"),
     HelpRow("traffic: detail"),
     HelpRow("1 2 3 4", "text, pretty, raw, hex"),
     HelpRow("5 6 7", "headers, exchange, findings"),
@@ -80,35 +82,35 @@ ROWS: Final = (
     HelpRow("r", "pages of the row's rules"),
     HelpRow("findings"),
     HelpRow("Enter", "to the frame; on a rule: fold"),
-    HelpRow("← →  h l", "fold, unfold a rule, or equal findings"),
+    HelpRow("← →  h l", "fold, unfold"),
     HelpRow("r", "the page of the rule", "rule"),
     HelpRow("/", "filter by words; a rule as id/*"),
     HelpRow("c", "check again, if the worker died"),
     HelpRow("comparison"),
-    HelpRow("Enter  o", "frame of the new side, of the old side"),
+    HelpRow("Enter  o", "frame: new side, old side"),
     HelpRow("1 2 3", "changes, not compared, latency"),
     HelpRow("4 5", "sizes, ignored values"),
     HelpRow("x", "swap the sides", "swap"),
     HelpRow("r", "the page of the kind of change"),
-    HelpRow("/  n N", "in the detail: find text; next match"),
-    HelpRow("z", "the detail on the full screen, and back"),
-    HelpRow("c", "compare again, up to the present ends"),
+    HelpRow("/  n N", "find text in the detail"),
+    HelpRow("z", "detail on the full screen"),
+    HelpRow("c", "compare again"),
     HelpRow("row comparison"),
     HelpRow("n N", "next, previous difference"),
-    HelpRow("Enter  o", "row of the new side, of the old side"),
+    HelpRow("Enter  o", "row: new side, old side"),
     HelpRow("x", "swap the sides"),
     HelpRow("/", "find text"),
     HelpRow("latency"),
-    HelpRow("Enter", "the calls of the kind, or of the bucket"),
-    HelpRow("w W", "slowest call: of this row, of all rows", "slowest slowest-of-all"),
+    HelpRow("Enter", "calls of the kind or bucket"),
+    HelpRow("w W", "slowest call: here, of all", "slowest slowest-of-all"),
     HelpRow("s", "sort by the next column"),
     HelpRow("Tab", "to the histogram, and back"),
-    HelpRow("A", "figures of all calls, or of the filter", "limit"),
+    HelpRow("A", "of all calls, or of the filter", "limit"),
     HelpRow("a", "one axis for all shapes", "axis"),
     HelpRow("timeline"),
     HelpRow("Enter", "the exchange in the traffic"),
     HelpRow("+ -  ← →", "zoom around the cursor, pan"),
-    HelpRow("z u 0", "fit this, the start-up, everything", "fit startup whole"),
+    HelpRow("z u 0", "fit: this, start-up, all", "fit startup whole"),
     HelpRow("n N", "next, previous server"),
     HelpRow("o", "fold a server; or click its row", "fold-server"),
     HelpRow("a", "fold or unfold all servers"),
@@ -119,7 +121,7 @@ ROWS: Final = (
     HelpRow("1 2", "as text, as JSON"),
     HelpRow("[ ]", "previous, next version"),
     HelpRow("c", "the calls of the tool"),
-    HelpRow("A", "figures of all calls, or of the filter"),
+    HelpRow("A", "of all calls, or of the filter"),
     HelpRow("s", "sort by the next column"),
     HelpRow("/  n N", "find text in the definition"),
     HelpRow("stderr"),
@@ -128,57 +130,61 @@ ROWS: Final = (
     HelpRow("peers"),
     HelpRow("↑ ↓  j k", "scroll"),
     HelpRow("stream"),
-    HelpRow("d", "both directions; client's; server's", "direction"),
-    HelpRow("s", "the HTTP exchange, or the session", "scope"),
+    HelpRow("d", "both sides, client, server", "direction"),
+    HelpRow("s", "HTTP exchange, or session", "scope"),
     HelpRow("/  n N", "find text; next, previous match"),
     HelpRow("[ ]", "previous, next page"),
-    HelpRow("Enter", "to the frame at the top, or of the match"),
+    HelpRow("Enter", "to the frame at the top"),
     HelpRow("f t", "follow the end; show or hide times"),
     HelpRow("e o", "write the bytes to a file"),
     HelpRow("sql"),
     HelpRow("Enter  Ctrl+J", "run; new line"),
-    HelpRow("Tab", "complete a name; to the rows, and back"),
+    HelpRow("Tab", "complete; to the rows, back"),
     HelpRow("/ i", "back to the box"),
-    HelpRow("Enter  o", "in the rows: the frame; the whole row"),
+    HelpRow("Enter  o", "rows: the frame; whole row"),
     HelpRow("← →  v", "other columns; tables and views"),
-    HelpRow("Enter  ← →", "in the tree: insert; fold, unfold"),
-    HelpRow("y  e", "copy, export as CSV or JSON lines"),
+    HelpRow("Enter  ← →", "tree: insert; fold, unfold"),
+    HelpRow("y  e", "copy, export the result"),
     HelpRow("Ctrl+R", "reload, and run again"),
     HelpRow("everywhere"),
     HelpRow("↑ ↓  j k", "move"),
-    HelpRow("PgUp PgDn", "page up, page down; space: down"),
+    HelpRow("PgUp PgDn", "page up, page down (space)"),
     HelpRow("g G  Home End", "first row, last row"),
-    HelpRow("/", "filter; Tab completes, ↑ ↓ recall", "filter"),
-    HelpRow("|", "choose the columns of this list", "columns"),
+    HelpRow("/", "filter; Tab completes", "filter"),
+    HelpRow("|", "choose the columns", "columns"),
     HelpRow("?", "this help", "help"),
-    HelpRow("ctrl+p", "all commands; light or dark theme"),
+    HelpRow("ctrl+p", "all commands; themes"),
     HelpRow("Esc", "back"),
-    HelpRow("q", "quit; sessions are not affected", "quit"),
+    HelpRow("q", "quit; sessions go on", "quit"),
     HelpRow("column choice"),
     HelpRow("Space", "show or hide the column", "show-column"),
     HelpRow("J K r", "down, up; the usual columns", "column-down column-up usual-columns"),
     HelpRow("Enter", "keep the choice"),
     HelpRow("mouse"),
     HelpRow("wheel", "scroll what is under the pointer"),
-    HelpRow("click", "a row, heading, key, view, fold, place"),
+    HelpRow("click", "row, heading, key, view, fold"),
     HelpRow("double-click", "open the row"),
-    HelpRow("drag", "the border of the detail, a scroll bar"),
+    HelpRow("drag", "border of detail, scroll bar"),
     HelpRow("signs"),
     HelpRow("● ○ ✝ ▲", "live, ended, died, lost records"),
     HelpRow("✗ ! ·", "findings: errors, warnings, notes"),
     HelpRow("→ ←", "to the server, to the client"),
     HelpRow("←! ←✗", "breaks a rule; is not a message"),
     HelpRow("◆", "a marked row"),
+    HelpRow("colours.toml", "your own colours of rows, by filters"),
 )
 PLACE_ROWS: Final = (
     HelpRow("H", "the list of sessions", "sessions"),
-    HelpRow(".", "show these keys in a small terminal", "places"),
+    HelpRow(".", "show these, if small", "places"),
 )
 FILTER_HEADING: Final = "filter language"
+MAX_EXAMPLE_CELLS: Final = 20
+"""The maximum width of the examples of the filter language, in cells."""
 _OPERATOR_ROWS: Final = (
-    ("a b", "both; a or b: one of them"),
+    ("a b", "both"),
+    ("a or b", "one of them, or both"),
     ("not (a or b)", "neither"),
-    ("word", "a text, as it is; or in quotes"),
+    ("word", "this text; or in quotes"),
 )
 _SIGNS: Final = {"escape": "Esc", "enter": "Enter", "left": "←", "right": "→", "tab": "Tab"}
 """The names on this page of keys that bindings call something else."""
@@ -221,9 +227,9 @@ def help_sections(word: str, keymap: Mapping[str, str]) -> list[HelpSection]:
     own_count = sum(_is_about(rows, word) for rows in _sections())
     sections.sort(key=lambda section: not _is_about([HelpRow(section.heading)], word))
     filter_rows = [(key.example, key.meaning) for key in KEYS.values()]
-    filter_section = HelpSection(FILTER_HEADING, [*_OPERATOR_ROWS, *filter_rows])
+    filter_section = HelpSection(FILTER_HEADING, [*_OPERATOR_ROWS, *filter_rows], MAX_EXAMPLE_CELLS)
     place_rows = [
-        *((keymap.get(entry.word, entry.key), entry.help or entry.word) for entry in entries()),
+        *((keymap.get(entry.word, entry.key), entry.help or entry.word) for entry in places()),
         *((current_keys(row, keymap), row.text) for row in PLACE_ROWS),
     ]
     user_rows = [(keys, name) for name, keys in keymap.items()]
@@ -265,8 +271,7 @@ class HelpScreen(ModalScreen[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "find", "find", id="filter"),
-        Binding("escape", "back", "back", id="back"),
-        Binding("q,question_mark", "app.pop_screen", "close", show=False),
+        Binding("escape,q,question_mark", "back", "back", id="back"),
     ]
 
     def __init__(self, word: str) -> None:
@@ -285,8 +290,9 @@ class HelpScreen(ModalScreen[None]):
         """Focus the page, so that keys scroll it."""
         self.query_one(Pane).focus()
 
+    @on(events.Resize)
     @on(WordBox.WordsChanged)
-    def on_resize(self) -> None:
+    def _fill(self) -> None:
         """Fill the page with the rows that have the words."""
         words, width = self.query_one(WordBox).words, self.app.size.width - FRAME_CELLS
         lines, count = page_lines(help_sections(self._word, self.app.keys.keymap), words, width)

@@ -31,7 +31,7 @@ OTHER_LINES: Final = 3
 """The lines of the title and the keys."""
 MAX_LIST_PERCENT: Final = 55
 """The maximum height of the list, in percent of the lines that it shares with the detail."""
-MIN_LIST_LINES: Final = 3
+MIN_LIST_LINES: Final = 2
 """The minimum height of the list, in lines."""
 
 

@@ -28,12 +28,17 @@ class LongestWait:
             is_goal: whether to go to the oldest call as soon as everything recorded so far is understood.
         """
         self._reading, self._split, self._reach, self._is_goal = reading, split, reach, is_goal
+        self._goal_count = 0
+        """The number of rows when the end of the capture was first reached; 0 before that."""
 
     def arrive(self) -> None:
-        """Go to the oldest call if the screen was opened for it, and everything recorded so far is understood."""
+        """Go to the oldest call if the screen was opened for it, and what was recorded before that is understood."""
         reading = self._reading
-        is_understood = reading.index.tail.is_at_end and reading.interpreted_count >= len(reading.index)
-        if self._is_goal and (reading.has_ended or (is_understood and len(reading.index))):
+        if not self._is_goal:
+            return
+        if reading.index.tail.is_at_end and not self._goal_count:
+            self._goal_count = len(reading.index)
+        if reading.has_ended or 0 < self._goal_count <= reading.interpreted_count:
             self._is_goal = False
             self.go()
 
@@ -68,13 +73,13 @@ def waiting_pieces(count: int, oldest_ns: int, action: str) -> list[Piece]:
 def session_with_longest_wait(
     selected: ListedCapture | None, captures: Sequence[ListedCapture]
 ) -> ListedCapture | None:
-    """Returns the session at the cursor if a call waits in it, or else the one whose call has waited longest.
+    """Returns the session at the cursor if a call hangs in it, or else the one whose call has waited longest.
 
     Args:
         selected: the session at the cursor.
         captures: all listed sessions.
     """
-    if selected is not None and _waited_ns(selected) is not None:
+    if selected is not None and (_waited_ns(selected) or 0) >= MIN_SHOWN_WAIT_NS:
         return selected
     waiting = [capture for capture in captures if _waited_ns(capture) is not None]
     return max(waiting, key=lambda capture: _waited_ns(capture) or 0, default=None)

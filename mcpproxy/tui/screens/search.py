@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from analysis.filter import FilterError, parse
-from mcpproxy.tui.data.capture_list import ListedCapture
+from mcpproxy.tui.data.capture_list import CaptureList, ListedCapture
 from mcpproxy.tui.data.searching import SearchResult, SearchRun
 from mcpproxy.tui.data.session_search import text_term
 from mcpproxy.tui.messages import CaptureUnreadable, OpenRequested, Progressed
@@ -24,11 +24,12 @@ from mcpproxy.wording.spans import Span
 COLUMNS: Final = (
     Column("mark", "", 1),
     Column("matches", "matches", 8, is_right_aligned=True),
-    Column("server", "server", 11, stretch=2),
-    Column("client", "client", 10, stretch=2, drop=3),
+    Column("server", "server", 14),
     Column("age", "age", 7, is_right_aligned=True),
+    Column("excerpt", "first match", 40, stretch=1),
+    Column("client", "client", 18, drop=1),
     Column("frames", "frames", 7, is_right_aligned=True, drop=2),
-    Column("capture", "capture", 30, drop=1),
+    Column("capture", "capture", 40, drop=3),
 )
 RENEWAL_INTERVAL_S: Final = 1.0
 """How often the ages are updated."""
@@ -39,25 +40,29 @@ MAX_TEXT_CELLS: Final = 30
 class SearchRows(MemoryRows[SearchResult]):
     """Sessions with matches as the rows of a table."""
 
-    def __init__(self, session_line: Callable[[ListedCapture], TableLine]) -> None:
+    def __init__(self, capture_list: CaptureList, session_line: Callable[[ListedCapture], TableLine]) -> None:
         """Start without rows.
 
         Args:
+            capture_list: reads what is shown about the sessions.
             session_line: returns the cells of a session in the list of sessions.
         """
         super().__init__()
-        self._session_line = session_line
+        self._capture_list, self._session_line = capture_list, session_line
+
+    def prefetch(self, first: int, last: int) -> None:
+        """Request that the captures of these rows are read before all others."""
+        self._capture_list.in_view = [result.capture for result in self.items[first:last]]
 
     def line(self, row: int) -> TableLine:
         """The cells of a session."""
         result = self.items[row]
         line = self._session_line(result.capture)
         if result.problem:
-            cells = {**line.cells, "matches": (Span("–", "dim"),), "client": (Span(result.problem, "bad"),)}
-            return TableLine(cells, wide_column="client")
-        return TableLine(
-            {**line.cells, "matches": (Span(f"{result.found_count:,}", "accent"),)}, wide_column=line.wide_column
-        )
+            cells = {**line.cells, "matches": (Span("–", "dim"),), "excerpt": (Span(result.problem, "bad"),)}
+            return TableLine(cells, wide_column="excerpt")
+        found = {"matches": (Span(f"{result.found_count:,}", "accent"),), "excerpt": (Span(result.excerpt, "dim"),)}
+        return TableLine({**line.cells, **found})
 
 
 class SearchScreen(ListScreen):
@@ -72,18 +77,24 @@ class SearchScreen(ListScreen):
     SORT_COLUMNS: ClassVar[dict[str, str]] = {"age": "newest", "matches": "matches"}
 
     def __init__(
-        self, text: str, captures: Sequence[ListedCapture], session_line: Callable[[ListedCapture], TableLine]
+        self,
+        text: str,
+        captures: Sequence[ListedCapture],
+        capture_list: CaptureList,
+        session_line: Callable[[ListedCapture], TableLine],
     ) -> None:
         """Create the screen of a search, which begins when it is shown.
 
         Args:
             text: the text.
             captures: the captures to search, newest first.
+            capture_list: reads what is shown about them.
             session_line: returns the cells of a session in the list of sessions.
         """
         super().__init__()
         self.run = SearchRun(text, captures, self._report_progress)
-        self._rows = SearchRows(session_line)
+        self._rows = SearchRows(capture_list, session_line)
+        self._capture_list = capture_list
         self._is_on_top = True
 
     def compose(self) -> ComposeResult:
@@ -113,12 +124,12 @@ class SearchScreen(ListScreen):
 
     def on_screen_resume(self) -> None:
         """Show the results that came in while the screen was hidden."""
-        self._is_on_top = True
+        self._is_on_top, self._capture_list.is_paused = True, False
         self.update_rows()
 
     def on_screen_suspend(self) -> None:
         """Stop drawing: a lower screen's output would be drawn over the top one."""
-        self._is_on_top = False
+        self._is_on_top, self._capture_list.is_paused = False, True
 
     def _report_progress(self) -> None:
         if self._is_on_top:

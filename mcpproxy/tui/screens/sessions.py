@@ -55,6 +55,8 @@ COLUMNS: Final = (
 )
 COUNT_INTERVAL_S: Final = 0.3
 """How long a session must be selected before its findings are counted, so that passing over it costs nothing."""
+FRESH_NS: Final = 3_600_000_000_000
+"""Up to which age, in nanoseconds, a session that has ended is fresh."""
 MAX_COUNTABLE_FRAMES: Final = 20_000
 """The maximum number of frames of a capture whose findings are counted although it is not selected."""
 MAX_REASON_CHARS: Final = 200
@@ -132,7 +134,7 @@ class SessionRows(MemoryRows[ListedCapture]):
     def _summary_cells(self, capture: ListedCapture, summary: Summary) -> dict[str, Sequence[Span]]:
         cells: dict[str, Sequence[Span]] = {
             "transport": (Span(summary.transport or "", "dim"),),
-            "age": (Span(age_text(summary, live=capture.is_live), "dim"),),
+            "age": (Span(age_text(summary, live=capture.is_live), age_role(summary, live=capture.is_live)),),
             "findings": self._findings_cell(capture),
         }
         if not (capture.has_full_summary or capture.is_live):
@@ -177,7 +179,7 @@ def state_sign(capture: ListedCapture) -> str:
 
 
 def trouble_cell(summary: Summary, width: int) -> Sequence[Span]:
-    """The most important problem of a session: how it ended, a request that hangs, or abandoned requests.
+    """The most important problem of a session: how it ended, a request that hangs, abandoned requests, or losses.
 
     Args:
         summary: the summary of the session.
@@ -189,7 +191,7 @@ def trouble_cell(summary: Summary, width: int) -> Sequence[Span]:
     if waited_ns is not None and waited_ns >= MIN_SHOWN_WAIT_NS:
         return (Span(shortest_waiting_text(summary.waiting, waited_ns, width), waiting_role(waited_ns)),)
     if not summary.abandoned:
-        return ()
+        return (Span(f"{units.short_count(summary.lost)} lost", "bad"),) if summary.lost else ()
     text, short_text = f"{summary.abandoned:,} abandoned", f"{units.short_count(summary.abandoned)} aband"
     return (Span(text if len(text) <= width else short_text, "bad"),)
 
@@ -210,6 +212,13 @@ def age_text(summary: Summary, *, live: bool) -> str:
         if seconds >= size and not (unit == "w" and seconds < 100 * 86400):
             return f"{seconds // size:,}{unit} ago"
     return f"{seconds}s ago"
+
+
+def age_role(summary: Summary, *, live: bool) -> Role:
+    """The role of an age: live sessions stand out most, then those of the last hour; all others are dim."""
+    if live:
+        return "accent"
+    return "plain" if summary.wall_ns is not None and clock.age_ns(summary.wall_ns) < FRESH_NS else "dim"
 
 
 def sparkline(traffic: Sequence[int], width: int) -> str:
@@ -298,7 +307,8 @@ class SessionsScreen(ListScreen):
         """Fit the columns to what the sessions say, and the bars to their column."""
         table, rows = self.table, self._rows
         width = table.room.width or self.app.size.width - 1
-        lines = (rows.line(row) for row in range(min(len(rows), MAX_MEASURED_ROWS)))
+        # Until its header is read, a capture has the name of its folder.
+        lines = (rows.line(row) for row, capture in enumerate(rows.items[:MAX_MEASURED_ROWS]) if capture.has_begun)
         table.set_columns(self._columns.fitted(lines, width))
         rows.traffic_width = table.widths(width).get("traffic", rows.traffic_width)
         table.renew()
@@ -503,7 +513,7 @@ class SessionsScreen(ListScreen):
 
     def _search(self, text: str | None) -> None:
         if text:
-            self.app.push_screen(SearchScreen(text, list(self.captures), self._rows.line_of))
+            self.app.push_screen(SearchScreen(text, list(self.captures), self.capture_list, self._rows.line_of))
 
     def action_delete(self) -> None:
         """Delete the capture at the cursor, after confirmation."""

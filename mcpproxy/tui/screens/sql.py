@@ -50,6 +50,7 @@ class SqlScreen(TitledScreen):
     DEFAULT_CSS = """
     SqlScreen {
         & #messages { height: auto; max-height: 12; padding: 0 1; display: none; }
+        &.-low #messages { max-height: 4; }
         & #schema { width: 40; display: none; border-right: solid $line; }
         & #answer { height: 1fr; }
         & #row { height: 60%; display: none; padding: 0 1; border-top: solid $line; }
@@ -279,7 +280,7 @@ class SqlScreen(TitledScreen):
             result, columns = answer.result, answer.result.columns
             prefix = "the first " if result.is_cut else ""
             spans.append(Span(f"  {prefix}{count_text(len(result.rows), 'row')}", "bad" if result.is_cut else "plain"))
-            spans.append(Span(f"  {units.duration(units.nanoseconds(result.took_s * 1000))}", "dim"))
+            spans.append(Span(f"  {units.brief_duration(units.nanoseconds(result.took_s * 1000))}", "dim"))
             if answer.first_column or len(self.table.shown_columns) < len(columns):
                 last_column = answer.first_column + len(self.table.shown_columns)
                 spans.append(Span(f"  columns {answer.first_column + 1}–{last_column} of {len(columns)} ← →", "dim"))

@@ -1,6 +1,9 @@
 """Timeline: all servers of one client process on one clock: how each started, and every exchange as a bar."""
 
 from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar, Final
 
 from textual import events, on
@@ -11,7 +14,7 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.timelines import Timeline, Timelines
 from mcpproxy.tui.messages import CaptureGrown, Progressed
 from mcpproxy.tui.rows.timeline_rows import FIRST_KIND_NUMBER, HEAD_NUMBER, MAX_BARS, MIN_STRETCH_NS, TimelineRows
-from mcpproxy.tui.rows.waterfall import HEAT_LEGEND, LEGEND, Window, axis, legend
+from mcpproxy.tui.rows.waterfall import LEGEND, Window, axis, heat_legend, legend
 from mcpproxy.tui.safe_text import SafeText, notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
@@ -32,6 +35,27 @@ MIN_LEGEND_HEIGHT: Final = 14
 """The minimum terminal height at which a legend is shown, in lines."""
 MAX_NAME_CELLS: Final = 26
 """The maximum width of the client's name in the title, in cells."""
+MAX_NAMES_PERCENT: Final = 42
+"""The maximum width of the names, in percent of the width of the table."""
+NAMES_HEADING: Final = "server / request"
+MIN_HEADED_WIDTH: Final = 40
+"""The minimum width of the table at which there is room for the whole heading of the names, in cells."""
+
+
+@dataclass(frozen=True)
+class TimelinePlace:
+    """Where the user was in a timeline, so that `Esc` leads back there from another capture."""
+
+    path: Path
+    """The capture of the row at the cursor."""
+    number: int
+    """The number of the row, as in `TimelineRows`."""
+    window: Window | None
+    """The period that the user has chosen; None for everything."""
+    unfolded_paths: frozenset[Path]
+    """The captures whose exchanges were shown."""
+    limit: str
+    """The filter from which the screen was opened."""
 
 
 class TimelineScreen(CaptureScreen):
@@ -59,10 +83,15 @@ class TimelineScreen(CaptureScreen):
     ]
     LIST = "#timeline"
 
-    def __init__(self, capture: OpenCapture) -> None:
-        """Create the screen of the client of a capture."""
+    def __init__(self, capture: OpenCapture, place: TimelinePlace | None = None) -> None:
+        """Create the screen of the client of a capture.
+
+        Args:
+            capture: the capture.
+            place: where to go back to; None to go to the row of the capture.
+        """
         super().__init__(capture.reading)
-        self.limit = Limit(capture.limit)
+        self.limit = Limit(capture.limit if place is None else place.limit)
         self.timelines = Timelines(
             capture.reading,
             lambda: [listed.path for listed in self.app.capture_list.captures],
@@ -70,9 +99,14 @@ class TimelineScreen(CaptureScreen):
             self.limit.row_filter,
         )
         self._rows = TimelineRows(self.timelines)
-        self._window: Window | None = None
+        self._place = place
+        """Where to go back to, until the cursor is there."""
+        self._unfolded_paths = frozenset() if place is None else place.unfolded_paths
+        self._window = None if place is None else place.window
         """The period that the user has chosen; None for everything."""
         self._is_following = False
+        self._name_cells = 0
+        """The width of the column with the names, in cells; it only grows, so that zooming does not move the chart."""
         self._goal = capture.row
         """The row from which the screen was opened, until the cursor is there."""
         self._known_timelines: set[Timeline] = set()
@@ -82,7 +116,7 @@ class TimelineScreen(CaptureScreen):
     def compose(self) -> ComposeResult:
         """The timelines."""
         yield ClickableLine(id="title")
-        yield Table(columns(80, ""), id="timeline")
+        yield Table(columns(80, "", 0), id="timeline")
         yield SafeText(id="legend")
         yield Foot()
 
@@ -110,10 +144,21 @@ class TimelineScreen(CaptureScreen):
         """The timeline at the cursor, and the number of the exchange, HEAD or MANY."""
         return self._rows.at(self.table.cursor)
 
+    def way_back(self) -> Callable[[OpenCapture], "TimelineScreen"]:
+        """Returns what creates this screen again in its present state, when its capture is opened again."""
+        timeline, number = self.selected or (self.timelines.own_timeline, HEAD_NUMBER)
+        unfolded_paths = frozenset(
+            shown.reading.path for shown in self.timelines.all if shown not in self._rows.folded_timelines
+        )
+        limit = self.limit.row_filter.text if self.limit.row_filter is not None else ""
+        place = TimelinePlace(timeline.reading.path, number, self._window, unfolded_paths, limit)
+        return lambda capture: TimelineScreen(capture, place)
+
     # ---- updates
 
     def on_resize(self, event: events.Resize) -> None:
         """Redraw for the new width."""
+        self._name_cells = 0
         self.query_one("#legend", SafeText).display = event.size.height >= MIN_LEGEND_HEIGHT
         self.draw_later(self.update_rows)
 
@@ -132,11 +177,18 @@ class TimelineScreen(CaptureScreen):
             window = self._window = (high - (window[1] - window[0]), high)
         rows.window = window
         width = table.room.width
-        plain_columns = columns(width, "")
-        rows.cells = next((max(1, size) for column, size in layout(plain_columns, width) if column.name == "chart"), 1)
-        table.set_columns(columns(width, axis(window, low, rows.cells)))
-        self.replace_rows(rows, rows.running_rows(), key=lambda item: item)
+        running_rows = rows.running_rows()
+        self._name_cells = max(self._name_cells, rows.fit_names(running_rows, width * MAX_NAMES_PERCENT // 100))
+        plain_columns = columns(width, "", self._name_cells)
+        cells = next((max(1, size) for column, size in layout(plain_columns, width) if column.name == "chart"), 1)
+        if cells != rows.cells:
+            # The maps are requested for the cells of the chart.
+            rows.cells = cells
+            running_rows = rows.running_rows()
+        table.set_columns(columns(width, axis(window, low, rows.cells), self._name_cells))
+        self.replace_rows(rows, running_rows, key=lambda item: item)
         self._go_to_goal()
+        self._return_to_place()
         self._show_legend()
         self.show_title()
 
@@ -144,7 +196,11 @@ class TimelineScreen(CaptureScreen):
         """Fold the servers found since the last update, so that the open one stays in sight."""
         new_timelines = set(self.timelines.all) - self._known_timelines
         self._known_timelines |= new_timelines
-        self._rows.folded_timelines |= new_timelines - {self.timelines.own_timeline}
+        if self._place is not None or self._unfolded_paths:
+            unfolded = {shown for shown in new_timelines if shown.reading.path in self._unfolded_paths}
+        else:
+            unfolded = {self.timelines.own_timeline}
+        self._rows.folded_timelines |= new_timelines - unfolded
 
     def _goal_number(self) -> int | None:
         """The exchange to go to first, or None if there is none or the rows after it have not been read yet."""
@@ -179,9 +235,28 @@ class TimelineScreen(CaptureScreen):
             self.has_moved = True
             self.table.go_centered(self._rows.items.index(item))
 
+    def _return_to_place(self) -> None:
+        """Go back to the row where the user was, once it is there; not if the cursor was moved meanwhile."""
+        place = self._place
+        if place is None or self.table.room.height < 2:
+            return
+        items = self._rows.items
+        row = next(
+            (
+                row
+                for row, (timeline, number) in enumerate(items)
+                if number == place.number and timeline.reading.path == place.path
+            ),
+            None,
+        )
+        if row is not None and not self.has_moved:
+            self.table.go_centered(row)
+        if row is not None or self.has_moved:
+            self._place, self.has_moved = None, True
+
     def _show_legend(self) -> None:
         is_heat = any(number <= FIRST_KIND_NUMBER for _, number in self._rows.items)
-        signs = HEAT_LEGEND if is_heat else LEGEND
+        signs = heat_legend(self._rows.limits) if is_heat else LEGEND
         self.query_one("#legend", SafeText).show([Span(legend(signs, self.size.width - 2), "dim")])
 
     def show_title(self) -> None:
@@ -200,7 +275,7 @@ class TimelineScreen(CaptureScreen):
         if startup is not None:
             spans.append(Span(f"  start-up {brief_duration(startup[1] - startup[0])}"))
         low, high = self.window
-        spans.append(Span(f"  {units.duration(max(0, high - low))} shown", "dim"))
+        spans.append(Span(f"  {units.brief_duration(max(0, high - low))} shown", "dim"))
         if self._is_following and any(timeline.reading.is_live for timeline in timelines.all):
             spans.append(Span("  ● following", "accent"))
         unfinished_readings = [
@@ -336,16 +411,24 @@ class TimelineScreen(CaptureScreen):
         if item is None:
             return
         timeline, number = item
-        text = (
-            timeline.reading.kinds.all[FIRST_KIND_NUMBER - number].filter_expression
-            if number <= FIRST_KIND_NUMBER
-            else None
-        )
-        if text is not None and timeline is self.timelines.own_timeline:
-            self.app.select(self.limit.narrowed(text))
+        text = self._calls_filter(timeline, number)
+        if text is not None:
+            self.app.select(self.limit.narrowed(text), timeline.reading.path)
             return
         row = timeline.reading.calls.request[number] if number >= 0 else self._first_row(timeline)
         self.app.show(row, timeline.reading.path)
+
+    def _calls_filter(self, timeline: Timeline, number: int) -> str | None:
+        """Returns what selects the calls of a row of a heat map in its period; None for other rows."""
+        if number > FIRST_KIND_NUMBER:
+            return None
+        text = timeline.reading.kinds.all[FIRST_KIND_NUMBER - number].filter_expression
+        if text is None or self._window is None:
+            return text
+        index = timeline.reading.index
+        first, end = (index.entry_at_time(max(0, t_ns - timeline.offset_ns)) for t_ns in self.window)
+        first_seq, last_seq = (index.entry(min(row, len(index) - 1)).seq for row in (first, max(first, end - 1)))
+        return f"{text} frame:{first_seq}..{last_seq}"
 
     def _first_row(self, timeline: Timeline) -> int:
         """The first row in the window."""
@@ -355,11 +438,17 @@ class TimelineScreen(CaptureScreen):
         return rows[position] if position < len(rows) else 0
 
 
-def columns(width: int, head: str) -> tuple[Column, ...]:
-    """The columns, with the axis above the chart."""
-    name_width = max(6, min(34, width // 3))
+def columns(width: int, head: str, name_cells: int) -> tuple[Column, ...]:
+    """The columns.
+
+    Args:
+        width: the width of the table, in cells.
+        head: the axis above the chart.
+        name_cells: the width of the names, in cells.
+    """
+    name_width = max(6, len(NAMES_HEADING) if width >= MIN_HEADED_WIDTH else 0, name_cells)
     return (
-        Column("what", "server / request", name_width),
+        Column("what", NAMES_HEADING, name_width),
         Column("chart", head, 4, stretch=True),
         Column("lasted", "lasted", len("unanswered 999ms"), is_right_aligned=True, drop=1 if width < 40 else 0),
     )

@@ -109,18 +109,17 @@ class TitledScreen(Screen[None]):
         width = self.app.size.width - PADDING
         pieces = [span if isinstance(span, Piece) else Piece(span) for span in spans]
         needed_cells = sum(cells(piece.span.text) for piece in pieces)
-        position = f"  [{self.position}]" if self.position else ""
-        if needed_cells + len(position) + MIN_BREADCRUMB_CELLS > width:
-            position = ""
-        width -= len(position)
         crumbs = fitted_pieces(self.breadcrumb(), max(width - needed_cells, min(MIN_BREADCRUMB_CELLS, width)))
         cells_left = width - needed_cells - sum(cells(crumb.span.text) for crumb in crumbs)
-        last_spans = fill(cells_left) if fill is not None else ()
+        # The position never costs a place of the path.
+        position = f"  [{self.position}]" if self.position else ""
+        position = position if len(position) <= cells_left else ""
+        last_spans = fill(cells_left - len(position)) if fill is not None else ()
         pieces = [*crumbs, *pieces, *map(Piece, last_spans)]
         if position:
-            padding = " " * max(0, width - sum(cells(piece.span.text) for piece in pieces))
-            pieces.append(Piece(Span(padding + position, "dim")))
-        line.show_pieces(pieces, width + len(position))
+            padding_cells = width - len(position) - sum(cells(piece.span.text) for piece in pieces)
+            pieces.append(Piece(Span(" " * padding_cells + position, "dim")))
+        line.show_pieces(pieces, width)
 
     @on(ClickableLine.Clicked, "#title")
     async def _go_to_place(self, event: ClickableLine.Clicked) -> None:

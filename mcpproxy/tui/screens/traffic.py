@@ -195,7 +195,7 @@ class TrafficScreen(CaptureScreen):
     @on(Table.RowHighlighted)
     def _moved(self) -> None:
         self.detail.page = 0
-        self.detail.show()
+        self.split.show_row()
 
     @on(DetailRead)
     def _detail_read(self, event: DetailRead) -> None:

@@ -9,7 +9,7 @@ from captures.errors import CaptureError
 from mcpproxy.marks import Marks
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.copies.copy_forms import CopyForm
-from mcpproxy.tui.data.scan import Scan
+from mcpproxy.tui.data.counted_scan import CountedScan
 from mcpproxy.tui.data.waiting_first_rows import WaitingFirstRows
 from mcpproxy.tui.pointing import FilterTerm, terms_of
 from mcpproxy.tui.rows.traffic_columns import CAPTURE_ORDER, RowOrder
@@ -58,7 +58,7 @@ class TrafficFilter:
         self._screen, self._listing, self._marks = screen, listing, marks
         self._reading = screen.reading
         self._opening_filter = parse(only).text if only else None
-        self.scan: Scan | None = None
+        self.scan: CountedScan | None = None
         """The current filter; None if all rows are shown."""
         self._counts: dict[str, int] = {}
         """The numbers of rows that earlier filters selected, by filter."""
@@ -66,7 +66,7 @@ class TrafficFilter:
         """The entry at the cursor before the filter, and the row nearest to it so far."""
         self._typed_over: _ListState | None = None
         """What the list showed before an expression was typed; None if the box is closed."""
-        self._typed_scan: Scan | None = None
+        self._typed_scan: CountedScan | None = None
         """The scan for an expression that is being typed, until it has found something or has ended."""
         self._has_typed = False
         """Whether what was typed has changed the rows."""
@@ -109,10 +109,10 @@ class TrafficFilter:
         self._use(scan, listing.entry, is_following=is_following)
         self._screen.start_thread(scan.step, "scan")
 
-    def _scan_for(self, expression: Filter) -> Scan:
-        return Scan(self._reading, expression, self._marks.notes)
+    def _scan_for(self, expression: Filter) -> CountedScan:
+        return CountedScan(self._reading, expression, self._marks.notes)
 
-    def _use(self, scan: Scan, entry: int | None, *, is_following: bool) -> None:
+    def _use(self, scan: CountedScan, entry: int | None, *, is_following: bool) -> None:
         """Show the rows of a scan, with the cursor near an entry or at the end."""
         listing = self._listing
         self._forget()

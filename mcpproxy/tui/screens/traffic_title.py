@@ -3,8 +3,8 @@
 from typing import Final, NamedTuple
 
 from analysis import clock
+from mcpproxy.tui.data.counted_scan import CountedScan
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.data.scan import Scan
 from mcpproxy.tui.rows.finding_lines import progress_text
 from mcpproxy.tui.screens.longest_wait import waiting_pieces
 from mcpproxy.tui.widgets.clickable_line import Piece
@@ -32,7 +32,7 @@ class TitleState(NamedTuple):
 
     new_rows: int | None
     """The number of rows since following was paused; None while the end is followed."""
-    scan: Scan | None
+    scan: CountedScan | None
     """The filter that selects the rows; None if all are shown."""
     is_searching: bool
     """Whether the filter may select more."""
@@ -102,12 +102,17 @@ def _waiting_pieces(reading: Reading) -> list[Piece]:
     return waiting_pieces(reading.waiting.count, waited_ns or 0, "waiting")
 
 
-def _match_spans(reading: Reading, scan: Scan, *, is_searching: bool) -> list[Span]:
+def _match_spans(reading: Reading, scan: CountedScan, *, is_searching: bool) -> list[Span]:
     """The filter, and how many rows it has selected so far."""
     ellipsis = " …" if is_searching else ""
     counts = f"{len(scan.rows) - scan.login_row_count:,} of {count_text(scan.frame_count, 'frame')}"
     counts += f" and {count_text(scan.login_count, 'login')}" if scan.login_count else ""
     spans = [Span(f"  {scan.row_filter.text}", "accent"), Span(f"  {counts}{ellipsis}")]
+    if scan.error_count and "has:error" not in scan.row_filter.terms:
+        spans.append(Span(f"  {count_text(scan.error_count, 'error')}", "bad"))
+    if scan.findings.row_count:
+        sign, role = _sign_of_findings(has_errors=scan.findings.has_errors)
+        spans.append(Span(f"  {sign} {scan.findings.row_count:,} with findings", role))
     if scan.row_filter.needs_findings and not reading.findings.has_caught_up:
         spans.append(Span(f"  {progress_text(reading.findings, len(reading.index))}", "dim"))
     return spans
@@ -120,11 +125,14 @@ def _count_spans(reading: Reading) -> list[Span]:
         reading.findings,
     )
     if findings.tally.violations:
-        sign = "✗" if findings.tally.errors else "!"
-        role: Role = "bad" if findings.tally.errors else "warm"
+        sign, role = _sign_of_findings(has_errors=findings.tally.errors > 0)
         ellipsis = "" if findings.has_caught_up else " …"
         spans.append(Span(f"  {sign} {count_text(findings.tally.violations, 'finding')}{ellipsis}", role))
     return spans
+
+
+def _sign_of_findings(*, has_errors: bool) -> tuple[str, Role]:
+    return ("✗", "bad") if has_errors else ("!", "warm")
 
 
 def _lasted_text(reading: Reading) -> str:

@@ -39,7 +39,7 @@ class ExpressionBox(Vertical):
         & #wrong { height: auto; max-height: 4; display: none; padding: 0 1; background: $panel; }
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "save", "save", show=False, id="save-filter")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "save", "save", id="save-filter")]
 
     class Typed(Message):
         """The text has changed; it may be invalid."""
@@ -167,7 +167,7 @@ class ExpressionBox(Vertical):
             if is_told and is_finished:
                 self._message_box.show_lines([[Span(line, "bad")] for line in str(error).splitlines()])
             elif is_told:
-                self._say([Span(error.problem, "warm")])
+                self._say([Span(error.problem, "dim")])
             return None
         return expression
 

@@ -12,7 +12,7 @@ from textual.binding import Binding
 from textual.screen import Screen
 from textual.widgets import Input
 
-from mcpproxy.tui.screen_entries import entries, word_of
+from mcpproxy.tui.screen_entries import places, word_of
 from mcpproxy.tui.widgets.editor import Editor
 from mcpproxy.wording.cells import cells
 
@@ -67,10 +67,11 @@ def keys_of(screen: Screen[object]) -> Sequence[FootKey]:
     """Returns the active keys of a screen, the most useful first, except those that lead to places."""
     keys: dict[str, FootKey] = {}
     is_typing = isinstance(screen.focused, Input | Editor)
+    place_names = {SESSIONS_PLACE[0], *(entry.word for entry in places())}
     for _, binding, is_enabled, _ in screen.active_bindings.values():
         display = screen.app.get_key_display(binding)
         is_typed = is_typing and len(display) == 1 and binding.key != "enter"
-        if binding.show and binding.action not in keys and not is_typed and _name(binding) not in PLACE_ACTIONS:
+        if binding.show and binding.action not in keys and not is_typed and binding.id not in place_names:
             keys[binding.action] = FootKey(binding.key, display, binding.description, binding.action, not is_enabled)
     return sorted(keys.values(), key=_rank)
 
@@ -87,17 +88,17 @@ def places_of(screen: Screen[object], keymap: Mapping[str, str]) -> Sequence[Foo
     leading_bindings = {binding.id: binding for binding in active_bindings if _name(binding) in PLACE_ACTIONS}
     used_keys = {binding.key for binding in active_bindings}
     here = word_of(screen)
-    places: list[FootKey] = []
-    for word, default_key in (SESSIONS_PLACE, *((entry.word, entry.key) for entry in entries())):
+    keys: list[FootKey] = []
+    for word, default_key in (SESSIONS_PLACE, *((entry.word, entry.key) for entry in places())):
         binding = leading_bindings.get(word)
         if binding is None:
             key = keymap.get(word, default_key).partition(",")[0]
             is_free = word == here or key not in used_keys
-            places.append(FootKey("", key if is_free else "", word, "", is_disabled=word != here, is_here=word == here))
+            keys.append(FootKey("", key if is_free else "", word, "", is_disabled=word != here, is_here=word == here))
         else:
             display = screen.app.get_key_display(binding)
-            places.append(FootKey(binding.key, display, word, binding.action, is_typing, is_here=word == here))
-    return places
+            keys.append(FootKey(binding.key, display, word, binding.action, is_typing, is_here=word == here))
+    return keys
 
 
 def key_row(keys: Iterable[FootKey], width: int, *, are_places_shown: bool) -> FootRow:

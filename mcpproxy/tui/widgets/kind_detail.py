@@ -9,10 +9,19 @@ from textual.containers import Container, Vertical
 
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.columns import NONE
+from mcpproxy.tui.data.durations_over_time import SLICES
 from mcpproxy.tui.data.latencies import Distribution, KindFigures
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.messages import RowsRead
-from mcpproxy.tui.rows.latency_lines import BUCKET_COLUMNS, Bucket, BucketRows, buckets_of, over_time_lines
+from mcpproxy.tui.rows.latency_lines import (
+    BUCKET_COLUMNS,
+    LABEL_CELLS,
+    NOTE_CELLS,
+    Bucket,
+    BucketRows,
+    buckets_of,
+    over_time_lines,
+)
 from mcpproxy.tui.rows.latency_rows import MAX_NAME_CHARS
 from mcpproxy.tui.rows.traffic_columns import NameCells, needs_of, traffic_columns
 from mcpproxy.tui.rows.traffic_table import TrafficRows
@@ -27,6 +36,8 @@ SLOWEST_COLUMNS: Final = frozenset({"number", "time", "status", "latency", "more
 """The columns of the exchanges in the traffic that the slowest calls have, too."""
 MARGIN: Final = 4
 """The number of cells of a line that the charts cannot use."""
+MAX_CHARTS_WIDTH: Final = SLICES + LABEL_CELLS + NOTE_CELLS + MARGIN
+"""The maximum width of the charts next to the slowest calls, in cells: one for each slice of time."""
 MAX_CHART_LINES: Final = 8
 """The maximum height of a chart over time, in lines."""
 FIXED_LINES: Final = 3
@@ -126,7 +137,8 @@ class KindDetail(Container):
         self._drawn_state = state
         buckets = buckets_of(distribution.octaves) if distribution is not None else []
         chart_lines = self._arrange(width, len(buckets), has_charts=bool(distribution and distribution.p95_ns))
-        left_width = width // 2 if width >= MIN_SLOWEST_WIDTH else width
+        left_width = min(MAX_CHARTS_WIDTH, width // 2) if width >= MIN_SLOWEST_WIDTH else width
+        self.query_one("#distribution").styles.width = left_width if width >= MIN_SLOWEST_WIDTH else "1fr"
         chart_width = max(10, left_width - MARGIN)
         self._buckets.fill(buckets, chart_width)
         self.histogram.renew()

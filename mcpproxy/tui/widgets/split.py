@@ -4,6 +4,7 @@ Next to the list, the detail is a preview: it is there from the start, and follo
 shown once the user has opened it.
 """
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import ClassVar, Final
@@ -29,8 +30,10 @@ MIN_WIDE_WIDTH: Final = 160
 
 PREVIEW_DELAY_S: Final = 0.06
 """How long the cursor must stay on a row before its preview is read, so that a held key costs nothing."""
-FOLLOWING_DELAY_S: Final = 1.0
-"""The pause between two previews while the end is followed, in seconds."""
+FOLLOWING_DELAY_S: Final = 0.5
+"""The same while the end is followed."""
+MAX_FOLLOWING_DELAY_S: Final = 5.0
+"""How long a preview is put off while the end is followed and rows keep coming, in seconds."""
 
 
 class Split(Container):
@@ -77,6 +80,8 @@ class Split(Container):
         """The entry whose preview was read last."""
         self._preview_timer: Timer | None = None
         """Runs until the next preview is read; None if none is due."""
+        self._due_since_s = 0.0
+        """When that preview became due."""
         self._is_held, self._has_dragged = False, False
         """Whether the mouse holds the border, and whether it has moved it."""
 
@@ -142,9 +147,14 @@ class Split(Container):
         entry, is_following = self.listing.entry, self.listing.table.following
         if not self.is_preview or entry == self._previewed_entry or self._previewed_entry is None:
             self._show_now()
-        elif self._preview_timer is None or not is_following:
-            self._stop_timer()
-            self._preview_timer = self.set_timer(FOLLOWING_DELAY_S if is_following else PREVIEW_DELAY_S, self._show_now)
+            return
+        now_s = time.monotonic()
+        if self._preview_timer is None:
+            self._due_since_s = now_s
+        elif is_following and now_s - self._due_since_s >= MAX_FOLLOWING_DELAY_S:
+            return
+        self._stop_timer()
+        self._preview_timer = self.set_timer(FOLLOWING_DELAY_S if is_following else PREVIEW_DELAY_S, self._show_now)
 
     def _show_now(self) -> None:
         self._stop_timer()

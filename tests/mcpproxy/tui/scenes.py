@@ -29,6 +29,7 @@ from mcpproxy.cli.selection import NOTHING_YET
 from mcpproxy.tui.app import TuiApp
 from mcpproxy.tui.messages import SqlReplied
 from mcpproxy.tui.screens import sessions
+from mcpproxy.tui.screens.search import SearchScreen
 from mcpproxy.tui.widgets.editor import Editor
 from mcpproxy.tui.widgets.table import Table
 from tests.captures.samples import header, lines, lost
@@ -361,6 +362,11 @@ def comparison(*keys: str) -> Act:
     return act
 
 
+def only_live(_folder: Path) -> list[Path]:
+    """Make no capture: there is only the one that is being recorded."""
+    return []
+
+
 async def live(stage: Stage) -> None:
     """Follow a session that is being recorded."""
     await stage.listed()
@@ -397,6 +403,14 @@ class Scene:
     """The sizes in which the tests draw it: columns and rows."""
 
 
+async def then_search(stage: Stage) -> None:
+    """Find a text in all sessions."""
+    await stage.listed()
+    await stage.press("S", *"tools", "enter")
+    await stage.until(lambda: isinstance(stage.app.screen, SearchScreen) and not stage.app.screen.run.is_busy)
+    await stage.settled()
+
+
 SCENES: Final[dict[str, Scene]] = {
     "sessions-empty": Scene(lambda _: [], empty_list),
     "sessions": Scene(mixed_sessions, listed, picture=("sessions", 100, 10)),
@@ -405,8 +419,8 @@ SCENES: Final[dict[str, Scene]] = {
     "traffic-huge": Scene(huge, then("G")),
     "traffic-torn": Scene(corpus("killed"), opened),
     "traffic-gapped": Scene(corpus("gaps"), opened),
-    "traffic-live": Scene(lambda _: [], live, is_live=True),
-    "traffic-waiting": Scene(lambda _: [], waiting, is_live=True),
+    "traffic-live": Scene(only_live, live, is_live=True),
+    "traffic-waiting": Scene(only_live, waiting, is_live=True),
     "traffic-http": Scene(corpus("http"), opened),
     "detail": Scene(
         busy,
@@ -416,8 +430,15 @@ SCENES: Final[dict[str, Scene]] = {
     "detail-hex": Scene(corpus("demo"), then(*["down"] * 6, "4", see="00000000")),
     "exchanges": Scene(busy, then("x")),
     "findings": Scene(corpus("demo"), then("F", see="framing/")),
+    "traffic-typed": Scene(busy, then("slash", *"name:read_file or", see="expected a term")),
+    "search": Scene(mixed_sessions, then_search),
     "latency": Scene(lambda folder: [filesystem(folder, 200)], then("L", see="p95")),
     "timeline": Scene(siblings, then("T", see="search"), picture=("timeline", 110, 18)),
+    "latency-limited": Scene(
+        lambda folder: [filesystem(folder, 200)],
+        then("/", *"name:search latency>100ms", "enter", "L", see="limited to name:search"),
+    ),
+    "timeline-map": Scene(lambda folder: [filesystem(folder, 1200)], then("T", "0", see="≤")),
     "tools": Scene(busy, then("O", see="move_file")),
     "peers": Scene(corpus("demo"), then("C", see="instructions")),
     "stderr": Scene(busy, then("E", see="is stale")),
@@ -427,6 +448,7 @@ SCENES: Final[dict[str, Scene]] = {
     "stream-found": Scene(busy, then("R", "slash", *"path", "enter", "n", see="n N")),
     "export": Scene(busy, then("e", see="Markdown")),
     "help": Scene(corpus("demo"), then("question_mark", see="page of a long frame")),
+    "columns": Scene(busy, then("|", see="method / name")),
     "copy": Scene(corpus("http"), then("c", see="copy as")),
     "detail-pretty": Scene(corpus("demo"), then(*["down"] * 6, "enter", "2", see="jsonrpc")),
     "detail-exchange": Scene(corpus("demo"), then(*["down"] * 8, "enter", "6", see="sum")),

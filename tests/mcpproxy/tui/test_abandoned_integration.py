@@ -54,7 +54,7 @@ async def an_abandoned_call_is_told_in_every_list(stage: Stage) -> None:
     # The bars get the room that the names leave, unless there is none.
     await stage.pilot.resize_terminal(80, 24)
     await stage.see("2 abandoned")
-    await stage.pilot.resize_terminal(70, 24)
+    await stage.pilot.resize_terminal(72, 24)
     await stage.until(lambda: re.search("2 aband(?!oned)", stage.text()))
     await stage.pilot.resize_terminal(140, 40)
     await stage.open("library")

@@ -9,7 +9,7 @@ from textual.keys import format_key
 from mcpproxy.tui.configuration import configuration_path
 from mcpproxy.tui.keys.bindings import KEYS_FILE, _bindings, default_keys, read_keys
 from mcpproxy.tui.screen_entries import entries
-from mcpproxy.tui.screens.help import ROWS, help_text
+from mcpproxy.tui.screens.help import PLACE_ROWS, ROWS, help_text
 from tests.harness import ROOT
 
 FIXED = {"submit", "leave", "earlier(1)", "earlier(-1)", "run", "new_line", "turn"}
@@ -39,7 +39,9 @@ def test_the_page_lists_every_name() -> None:
 
 
 def test_help_lists_every_key() -> None:
-    told = {word.lower() for row in ROWS if row.text for word in row.keys.split()} | {entry.key for entry in entries()}
+    told = {word.lower() for row in (*ROWS, *PLACE_ROWS) if row.text for word in row.keys.split()} | {
+        entry.key for entry in entries()
+    }
     told |= {"pageup", "pagedown"} & {word.replace("pg", "page").replace("dn", "down") for word in told}
     shown = {"enter": "enter", "escape": "esc", "apostrophe": "'", "left": "←", "right": "→", "up": "↑", "down": "↓"}
     missing = []
@@ -105,12 +107,13 @@ def test_a_missing_file_changes_no_key() -> None:
 
 def test_help_of_an_action_is_that_of_its_own_key() -> None:
     # Several screens use o, s, n and z for different actions.
-    assert help_text("fold-server") == "fold or unfold a server; or click its row"
+    assert help_text("fold-server") == "fold a server; or click its row"
     assert help_text("save").startswith("save an image")
-    assert help_text("fit").startswith("fit the item")
+    assert help_text("fit").startswith("fit: this")
     assert help_text("copy", "traffic", "c").startswith("copy as JSON")
     assert help_text("again", "findings", "c").startswith("check again")
-    assert help_text("calls", "tools", "c") == "in tools: previous and next version; show the calls"
+    assert help_text("calls", "tools", "c") == "the calls of the tool"
+    assert help_text("sessions") == "the list of sessions"
     assert help_text("unknown", "traffic", "Q") == ""
     named = [name for row in ROWS for name in row.names.split()]
     assert sorted(set(named)) == sorted(named)

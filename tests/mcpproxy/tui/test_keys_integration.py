@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.tui.screen_entries import entries
-from mcpproxy.tui.screens.help import ROWS, HelpScreen
+from analysis.filter import KEYS
+from mcpproxy.tui.screen_entries import places
+from mcpproxy.tui.screens.help import HelpScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.sql import SqlScreen
 from mcpproxy.tui.widgets.foot import Foot
@@ -40,19 +41,19 @@ async def each_screen_shows_its_keys_whole_and_help_begins_with_them(
     stage: Stage, widths: Sequence[int] = (80, 6)
 ) -> None:
     await stage.listed()
-    others = ((entry.key, entry.word) for entry in entries() if entry.word != "sql")
+    others = ((entry.key, entry.word) for entry in places() if entry.word != "sql")
     for key, word in (("", "sessions"), ("enter", "traffic"), *others):
         await stage.press(*([key] if key else ()))
         await stage.pilot.resize_terminal(200, 24)
         await stage.until(lambda: not key or "esc back" in foot(stage), f"esc back after {key}")  # noqa: B023
         await stage.settled()
-        whole, places = foot(stage), stage.text().splitlines()[-1]
+        whole, place_row = foot(stage), stage.text().splitlines()[-1]
         assert "? help q quit" in whole, key
         # Each place is always in the same cells; a sign marks the one that is shown.
-        assert places.replace("▸", " ") == (
-            " H sessions  L latency  T timeline  O tools  F findings  E stderr  C peers  Q sql  R stream"
+        assert place_row.replace("▸", " ") == (
+            " H sessions  L latency  T timeline  O tools  F findings  E stderr  C peers  Q sql"
         )
-        assert re.findall(r"▸\S (\w+)", places) == ([word] if word != "traffic" else []), key
+        assert re.findall(r"▸\S (\w+)", place_row) == ([word] if word != "traffic" else []), key
         for width in (*widths, 200):
             await stage.pilot.resize_terminal(width, 24)
             told = f"some of {whole!r} in {width} after {key}"
@@ -65,7 +66,7 @@ async def each_screen_shows_its_keys_whole_and_help_begins_with_them(
         await stage.until(lambda: foot(stage) == whole, f"{whole!r} again after {key}")  # noqa: B023 - asked at once
         await stage.press("question_mark")
         await stage.until(lambda: bool(section(stage)), f"the help after {key}")
-        assert word in section(stage).split(", "), key
+        assert section(stage) == word, key
         await stage.press("escape", *(["escape"] if key else ()))
         await stage.until(lambda: isinstance(stage.app.screen, SessionsScreen))
 
@@ -76,8 +77,8 @@ async def a_key_shows_the_places_until_the_next_key(stage: Stage) -> None:
     whole = foot(stage)
     await stage.press("full_stop")
     await stage.until(lambda: has_places(stage))
-    places = " ".join(stage.text().splitlines()[-1].split())
-    assert places == "H sessions L latency T timeline O tools F findings E stderr C peers Q sql"
+    place_row = " ".join(stage.text().splitlines()[-1].split())
+    assert place_row == "H sessions L latency T timeline O tools F findings E stderr C peers Q sql"
     before = stage.text().splitlines()[:-1]
     await stage.press("full_stop")
     await stage.until(lambda: stage.text().splitlines() == [*before, whole])
@@ -111,7 +112,7 @@ async def a_place_is_dimmed_where_no_key_leads_to_it(stage: Stage) -> None:
     await stage.press("tab")
     await stage.until(lambda: any(place.is_here for place in foot_widget.places))
     assert {place.description: place.is_disabled for place in foot_widget.places} == {
-        "sessions": False, **{entry.word: entry.word != "sql" for entry in entries()},
+        "sessions": False, **{entry.word: entry.word != "sql" for entry in places()},
     }  # fmt: skip
     # A click on a dimmed place, or on this one, does nothing; on another, it leads there.
     for word in ("latency", "sql", "sessions"):
@@ -202,7 +203,7 @@ def test_keys_are_those_of_the_user_and_help_is_to_be_read_to_the_end(tmp_path: 
         # The action that had the key before has none on that screen, and shows none.
         assert "Q quit" in stage.text()
         assert "Q sql" not in stage.text()
-        assert stage.text().rstrip().endswith("C peers  sql  R stream")
+        assert stage.text().rstrip().endswith("C peers  sql")
         await stage.open()
         await stage.press("down", "p")
         assert stage.traffic.entry == 2
@@ -214,20 +215,21 @@ def test_keys_are_those_of_the_user_and_help_is_to_be_read_to_the_end(tmp_path: 
         await stage.until(lambda: "◆" not in stage.text())
         await stage.press("question_mark")
         assert isinstance(stage.app.screen, HelpScreen)
-        await stage.see("  Q                   quit; sessions", "  P                   go from a request")
-        await stage.press("G")
-        await stage.see("your keys, from keys.toml", "ctrl+n,*")
+        await stage.see("to the answer, and back", "your keys, from keys.toml", "ctrl+n,*")
+        await stage.press("/", *"quit")
+        await stage.see("  Q  quit; sessions go on")
+        await stage.press("escape")
         await stage.press("escape")
         await stage.resize(size)
         await stage.press("question_mark")
         read: list[str] = []
-        for _ in range(12):
+        for _ in range(6):
             inside = [line.partition("│")[2].rpartition("│")[0] for line in stage.text().splitlines()]
             assert [line for line in inside if "…" in line] == []
             read += " ".join(inside).split()
             await stage.press("pagedown")
         # The last words of the longest texts are shown, so no text is cut.
-        assert {"everything", "died", "again", "message"} <= set(read)
+        assert {"died", "themes", "message", "findings"} <= set(read)
         await stage.press("escape", "Q")
         assert SqlScreen not in map(type, stage.app.screen_stack)
         await stage.until(lambda: stage.app._exit)
@@ -237,9 +239,39 @@ def test_keys_are_those_of_the_user_and_help_is_to_be_read_to_the_end(tmp_path: 
 
 def section(stage: Stage) -> str:
     """The first heading of the help page; empty while the page is not shown."""
-    titles = {row.keys for row in ROWS if not row.text}
-    lines = [[*line.split("│"), ""][1].strip("▁▂▃▄▅▆▇█ ") for line in stage.text().splitlines()]
-    return next((line for line in lines if line in titles), "")
+    lines = [line.strip("│ ") for line in stage.text().splitlines()]
+    return re.split(r"  +", lines[2])[0] if lines[1].startswith("help: ") else ""
+
+
+async def help_finds_the_rows_with_all_words(stage: Stage) -> None:
+    await stage.open()
+    await stage.press("question_mark", "/", *"FRAME number")
+    await stage.see("help: traffic  find: FRAME number (2)", "go to a frame by number", "frame:30..40")
+    assert "sessions" not in stage.text()
+    # The keys that close the page are text in the box; Enter keeps what was found, and Esc shows everything again.
+    await stage.press(*"q?")
+    await stage.see("nothing matches")
+    await stage.press("backspace", "backspace", "enter", "escape")
+    await stage.see("help: traffic  / find", "traffic: detail", "filter language")
+    await stage.press("/", *"slow", "escape")
+    await stage.see("filter language")
+    await stage.press("q")
+    await stage.until(lambda: HelpScreen not in map(type, stage.app.screen_stack))
+
+
+async def help_has_as_many_columns_as_fit(stage: Stage) -> None:
+    await stage.open()
+    await stage.press("question_mark")
+    for size, headings in (
+        ((80, 24), ["traffic"]),
+        ((100, 30), ["traffic", "traffic: detail"]),
+        ((160, 50), ["traffic", "traffic: detail", "filter language"]),
+    ):
+        await stage.resize(size)
+        await stage.settled()
+        assert re.split(r"  +", stage.text().splitlines()[2].strip("│ ▆▂▁█▄▅▃▇")) == headings, size
+    assert [line for key in KEYS.values() for line in (key.example,) if line not in stage.text()] == []
+    await stage.squeezed()
 
 
 @pytest.mark.costly("the keys and the help of nine screens, in three widths")
@@ -251,6 +283,8 @@ def test_the_line_of_keys_and_the_help(tmp_path: Path) -> None:
         a_key_shows_the_places_until_the_next_key,
         a_place_is_dimmed_where_no_key_leads_to_it,
         one_key_leads_back_to_the_sessions,
+        help_finds_the_rows_with_all_words,
+        help_has_as_many_columns_as_fit,
         the_palette_has_what_a_screen_does_with_its_key,
     )
     play_each(acts, captured(tmp_path))

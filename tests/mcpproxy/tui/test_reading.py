@@ -217,6 +217,8 @@ FILTERS = (
         "found dir:s2c",
         "text:found not method:*",
         "not text:found",
+        "found or kind:request",
+        "not found not kind:request",
         "has:waiting or latency<5s",
     ),
 )
@@ -481,4 +483,29 @@ def test_rare_notes_about_requests_are_bounded_and_counted(tmp_path: Path, monke
     reading = read(path)
     assert sum(reading.last_joined_row(row) is not None for row in reading.shown_rows) == 2
     assert reading.forgotten == ["3 messages that span lines are shown as lines: there are more than 2"]
+    reading.close()
+
+
+def test_a_call_that_is_answered_no_longer_waits(tmp_path: Path) -> None:
+    told = lines([*conversation(3), frame_record("s2c", FINE % (99, 99)), END])
+    made = CaptureFile(tmp_path / "x.mcpcap")
+    for line in told[:-2]:
+        made.append(line)
+    reading = Reading(tmp_path / "x.mcpcap")
+    scan = Scan(reading, parse("has:waiting or has:failure"))
+    while any([reading.step(), scan.step()]):
+        pass
+    failed = [9]
+    assert [reading.index.entry(row).seq for row in scan.rows] == [*failed, 11]
+    made.append(told[-2])
+    while any([reading.step(), scan.step()]):
+        pass
+    assert [reading.index.entry(row).seq for row in scan.rows] == failed
+    made.append(told[-1])
+    made.close()
+    while not scan.has_ended:
+        reading.step()
+        scan.step()
+    assert [reading.index.entry(row).seq for row in scan.rows] == failed
+    scan.close()
     reading.close()

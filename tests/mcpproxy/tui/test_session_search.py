@@ -21,7 +21,7 @@ TEXTS = ("found", "FOUND", "Found", "id", '"jsonrpc"', "é", "{", "tools/call", 
 
 def counted(path: Path, text: str) -> int:
     """How many messages of a capture contain a text."""
-    return count_messages(path, TextSearch(text, is_literal=False), lambda _: None)
+    return count_messages(path, TextSearch(text, is_literal=False), lambda _: None).count
 
 
 def listed(reading: InProcessReading, text: str) -> int:

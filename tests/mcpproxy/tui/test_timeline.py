@@ -14,15 +14,16 @@ from captures.record import members, seal, stderr_members
 from mcpproxy.tui.data.call_kinds import CallKind
 from mcpproxy.tui.data.client_captures import ClientCaptures, client_of, header_of, start_difference_ns
 from mcpproxy.tui.data.columns import NONE
-from mcpproxy.tui.data.heat import ABANDONED, MAX_OUTLIERS
+from mcpproxy.tui.data.heat import ABANDONED, BAD, MAX_OUTLIERS, HeatRow
 from mcpproxy.tui.data.timelines import CALLS_PER_BLOCK, CallBar, Startup, Timeline, cells_of
+from mcpproxy.tui.rows.heat_scale import CLASSES, class_of, limit_texts, limits_over
 from mcpproxy.tui.rows.timeline_rows import duration_span
 from mcpproxy.tui.rows.waterfall import (
-    HEAT_LEGEND,
     LEGEND,
     axis,
     bar_cells,
     heat_cells,
+    heat_legend,
     legend,
     server_cells,
     time_text,
@@ -251,6 +252,48 @@ class TestLanes:
         reading.close()
 
 
+class TestHeatScale:
+    """Which latencies each height of a block means."""
+
+    @given(st.integers(1, 10**12), st.integers(1, 10**5))
+    def test_the_shortest_and_the_longest_are_in_other_classes(self, low: int, factor: int) -> None:
+        limits = limits_over([(low, low * max(20, factor)), None])
+        assert list(limits) == sorted(limits)
+        if low > 1000:
+            assert class_of(low, limits) == CLASSES[0]
+            assert class_of(low * max(20, factor), limits) == CLASSES[-1]
+
+    def test_calls_that_take_about_as_long_are_in_the_middle(self) -> None:
+        limits = limits_over([(5 * MS, 5 * MS)])
+        assert {class_of(ns, limits) for ns in (4 * MS, 5 * MS, 6 * MS)} == {CLASSES[2]}
+        assert class_of(0, limits) == CLASSES[0]
+
+    def test_the_legend_says_the_limits(self) -> None:
+        assert limit_texts(limits_over([(2 * MS, 2000 * MS)])) == [
+            ("▁", "<8.0ms"),
+            ("▂", "<32ms"),
+            ("▄", "<130ms"),
+            ("▆", "<500ms"),
+            ("█", "≥500ms"),
+        ]
+
+    def test_few_errors_do_not_hide_the_durations(self) -> None:
+        row = HeatRow(3)
+        for number in range(30):
+            row.add(0, 5 * MS, is_bad=number < 2, is_abandoned=False)
+            row.add(1, 5 * MS, is_bad=number < 3, is_abandoned=False)
+        row.add(2, 7 * MS, is_bad=False, is_abandoned=True)
+        row.finish()
+        assert row.worst_ns == [5 * MS, BAD, ABANDONED]
+        assert row.bad_count == 6
+        limits = limits_over([(5 * MS, 5 * MS)])
+        assert [(span.text, span.role) for span in heat_cells(row, limits)] == [(f"{CLASSES[2][0]}!✗", "bad")]
+
+    def test_there_is_a_scale_without_calls(self) -> None:
+        assert limit_texts(limits_over([None])) == limit_texts(limits_over([]))
+        assert len(set(limits_over([]))) == len(CLASSES) - 1
+
+
 class TestDrawing:
     """How times are drawn as cells."""
 
@@ -295,8 +338,10 @@ class TestDrawing:
         assert time_text(-2 * 10**9, 10**9) == "-2s"
 
     def test_a_legend_has_all_signs_in_eighty_columns(self) -> None:
-        for signs in (LEGEND, HEAT_LEGEND):
-            assert [sign for sign, _, short in signs if sign not in legend(signs, 78)] == ["+"] * (signs is HEAT_LEGEND)
+        for signs in (LEGEND, heat_legend(limits_over(()))):
+            assert [sign for sign, _, short in signs if sign not in legend(signs, 78)] == ["░", "+"] * (
+                signs is not LEGEND
+            )
             assert len(legend(signs, 78)) <= 78
             assert all(f"{sign} {text}" in legend(signs, 120) for sign, text, _ in signs)
 
@@ -403,7 +448,7 @@ class TestScreen:
         found = sorted((reading.calls.latency_ns[number] for number in heat_map.outliers), reverse=True)
         assert found == [latency for latency in slowest if latency >= 0]
         for row in heat_map.rows.values():
-            assert len("".join(span.text for span in heat_cells(row.worst_ns))) == cells
+            assert len("".join(span.text for span in heat_cells(row, limits_over([heat_map.usual_ns])))) == cells
         reading.close()
 
 

@@ -108,14 +108,21 @@ async def enter_opens_another_capture(stage: Stage) -> None:
     timeline, number = screen.selected
     assert timeline is not screen.timelines.own_timeline
     row = timeline.reading.calls.request[number]
+    await stage.press("z")
+    window = screen.window
     await stage.press("enter")
     await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen) and stage.traffic.entry == row)
     assert stage.traffic.reading.path == timeline.reading.path
-    # Escape leads back to the timeline of the capture that was left.
+    # Escape leads back to the timeline of the capture that was left, to the same row and period.
     await stage.press("escape")
-    await stage.see("2 servers", "▾ library (this)", "▸ second")
+    await stage.see("2 servers", "▾ library (this)", "▾ second")
     await stage.settled()
-    await stage.press("a", "G", "up", "enter")
+    screen = stage.app.screen
+    assert isinstance(screen, TimelineScreen)
+    assert screen.window == window
+    assert screen.selected is not None
+    assert (screen.selected[0].reading.path, screen.selected[1]) == (timeline.reading.path, number)
+    await stage.press("enter")
     await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
     await stage.press("T")
     await stage.see("2 servers", "▾ second (this)")
@@ -194,7 +201,7 @@ async def the_chart_makes_room_for_a_scroll_bar(stage: Stage) -> None:
 async def too_many_are_a_map_of_latencies_with_the_slowest_on_top(stage: Stage) -> None:
     await stage.choose("map")
     await stage.press("T")
-    await stage.see("map", "300× tools/call search", "▂", "█", "✗", "≤ 4.0s", "<100ms", "zoom in")
+    await stage.see("map", "300× tools/call search", "▁", "█", "✗", "≤ 4.0s", "<280ms", "≥10% errors")
     screen = stage.app.screen
     assert isinstance(screen, TimelineScreen)
     numbers = [number for _, number in screen._rows.items]
@@ -204,7 +211,16 @@ async def too_many_are_a_map_of_latencies_with_the_slowest_on_top(stage: Stage) 
     assert len(numbers) == 2 + MAX_OUTLIERS
     await stage.press("G", "enter")
     await stage.see("method:tools/call name:search")
-    await stage.press("escape", "plus", "plus")
+    await stage.press("escape")
+    # The row leads to the calls of the period, and Esc back to it.
+    window = (500 * MS, 2900 * MS)
+    screen._show_period(*window)
+    await stage.until(lambda: [number for _, number in screen._rows.items][-1] == FIRST_KIND_NUMBER)
+    await stage.press("G", "enter")
+    await stage.see("method:tools/call name:search frame:", "..", " of 600 frames")
+    await stage.press("escape")
+    assert (screen.window, screen.selected) == (window, (screen.timelines.own_timeline, FIRST_KIND_NUMBER))
+    await stage.press("0", "plus", "plus")
     await stage.see("  tools/call search", "5.0ms", "waits for")
     assert len(screen.table.rows) <= MAX_BARS + 1
     assert FIRST_KIND_NUMBER not in [number for _, number in screen._rows.items]

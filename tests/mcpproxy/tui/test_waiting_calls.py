@@ -1,11 +1,17 @@
 """Which calls wait, and rows with the waiting requests first."""
 
+import time
 from array import array
+from pathlib import Path
 
+from analysis.summary import Summary
 from mcpproxy.tui.data.call_kinds import CallKind, CallKinds
+from mcpproxy.tui.data.capture_list import ListedCapture
 from mcpproxy.tui.data.columns import OPEN, Calls
 from mcpproxy.tui.data.waiting_calls import WaitingCalls
 from mcpproxy.tui.data.waiting_first_rows import WaitingFirstRows
+from mcpproxy.tui.screens.longest_wait import session_with_longest_wait
+from tests.mcpproxy.tui.stage import captured
 
 KINDS = [
     CallKind("client", "tools/call", "search"),
@@ -54,7 +60,7 @@ def test_requests_of_the_server_count_only_if_no_call_of_the_client_waits() -> N
     calls, waiting = calls_of(1, 0, 1)
     waiting.note_changes()
     assert (waiting.count, waiting.oldest) == (1, 1)
-    assert [waiting.oldest_server_request(number) for number in (-1, 0, 1, 2)] == [0, 2, 2, None]
+    assert [[*waiting.server_requests(number)] for number in (-1, 0, 1, 2)] == [[0, 2], [2], [2], []]
     assert waiting.is_only_client_call_before(2)
     assert not waiting.is_only_client_call_before(1)
     assert [*waiting.request_rows()] == [0, 10, 20]
@@ -80,3 +86,21 @@ def test_waiting_rows_come_first_and_all_others_keep_their_order() -> None:
     assert len(rows) == 10, "it changes only when it is renewed"
     rows.renew([])
     assert [*rows] == [*selected]
+
+
+def test_the_session_at_the_cursor_comes_first_if_a_call_hangs_in_it(tmp_path: Path) -> None:
+    now_ns = time.time_ns()
+
+    def listed(name: str, waited_s: float | None, *, is_live: bool = True) -> ListedCapture:
+        capture = ListedCapture(captured(tmp_path, name))
+        since_ns = None if waited_s is None else int((3600 - waited_s) * 1_000_000_000)
+        capture.is_live = is_live
+        capture.summary = Summary(wall_ns=now_ns - 3600 * 1_000_000_000, waiting=1, waiting_since_ns=since_ns)
+        return capture
+
+    idle, quick, slow, slower = listed("a", None), listed("b", 0.0), listed("c", 30), listed("d", 60)
+    ended = listed("e", 900, is_live=False)
+    captures = [idle, quick, slow, slower, ended]
+    chosen = [session_with_longest_wait(selected, captures) for selected in (idle, quick, slow, slower, ended, None)]
+    assert chosen == [slower, slower, slow, slower, slower, slower]
+    assert session_with_longest_wait(idle, [idle, ended]) is None

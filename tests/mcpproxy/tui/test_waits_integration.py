@@ -42,6 +42,7 @@ TOKEN_CALL = (
     b'{"jsonrpc":"2.0","id":%d,"method":"tools/call",'
     b'"params":{"name":"slow","_meta":{"progressToken":1},"arguments":{}}}'
 )
+HOSTILE = rb"\u001b[2J\u202e\u0007\u4f60"
 CANCELLED = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":99,"reason":"no use"}}'
 
 
@@ -123,6 +124,11 @@ async def what_waits_comes_first_then_what_failed(stage: Stage) -> None:
     await stage.press("exclamation_mark")
     await stage.until(lambda: "waiting first" not in stage.text())
     assert not traffic.filter.text
+    traffic.filter.apply("method:tools/call")
+    await stage.press("exclamation_mark")
+    await stage.until(lambda: [index.entry(row).seq for row in traffic.listing.rows.view] == [5, 9, 4])
+    await stage.press("exclamation_mark")
+    await stage.until(lambda: traffic.filter.text == "method:tools/call")
 
 
 def test_calls_that_wait_are_found_with_one_key(tmp_path: Path) -> None:
@@ -182,14 +188,20 @@ def test_a_server_that_waits_for_its_client_is_named_first(tmp_path: Path) -> No
 def test_a_server_that_has_closed_its_output_cannot_answer(tmp_path: Path) -> None:
     path = tmp_path / "mute/x.mcpcap"
     end = ("eof", members(dir="s2c", by="sender", bytes=10))
+    start = ("process", members(event="spawned", pid=1 << 62, start="x" * 100_000))
+    hostile = frame_record("s2c", ELICIT.replace(b'"id":7', b'"id":"%s"' % (HOSTILE * 10_000)))
+    progress = frame_record("s2c", PROGRESS.replace(b"}}", b',"message":"%s"}}' % HOSTILE) % 3)
 
     async def act(stage: Stage) -> None:
         await stage.listed()
         await stage.until(lambda: "1 waiting" in stage.text())
         await stage.press("w")
         await opened_at(stage, "because   the server closed its output")
+        await stage.see("because   the server waits for the client: elicitation/create", "progress  3 ")
+        await stage.see("process   not known: the capture does not name it")
+        await stage.squeezed()
 
-    with live(path, [*handshake(), frame_record("c2s", CALL % (1, 1)), end]):
+    with live(path, [start, *handshake(), frame_record("c2s", TOKEN_CALL % 1), hostile, progress, end]):
         play(act, path, size=(100, 30))
 
 
@@ -220,9 +232,14 @@ def test_over_http_the_response_is_described(tmp_path: Path) -> None:
         await opened_at(stage, "response  200, its stream is open: 2 events, the last ")
         await stage.see("progress  4, ", "process   not known: the server is reached over HTTP")
         await stage.press("w")
-        await stage.see("response  not begun: the server has sent no status")
+        await stage.see("response  not begun: the server has sent no status", "server    has sent nothing since")
+        capture.append(seal(len(middles) + 1, 30 * 1_000_000_000, "exchange", members(**head)))
+        await stage.see(
+            "response  200, its stream is open: no event so far", "last sent the head of its response (record "
+        )
 
-    with live(path, middles, transport="http"):
+    head = {"conn": 1, "exchange": 3, "stage": "response", "request": request, "response": stream}
+    with live(path, middles, transport="http") as capture:
         play(act, path, size=(120, 40))
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from mcpproxy.wording import waits
 from mcpproxy.wording.facts import Fact
+from mcpproxy.wording.units import local_time
 
 SECOND_NS = 1_000_000_000
 
@@ -89,6 +90,13 @@ def test_what_ended_a_session(ending: str | None, remark: str, text: str) -> Non
     assert waits.session_end_text(ending, remark) == text
 
 
+def test_what_ended_a_wait_and_when() -> None:
+    wall_ns = 1_700_000_000 * SECOND_NS
+    fact = waits.ended_wait_fact(14_400_000_000, "the server exited 1", wall_ns)
+    assert fact.text == f"14.4 s, until the server exited 1, at {local_time(wall_ns)}"
+
+
 def test_a_time_that_no_calendar_has_is_left_out() -> None:
     assert waits.clock_time(1 << 90) == ""
+    assert waits.ended_wait_fact(SECOND_NS, "it ended", 1 << 90).text == "1.0 s, until it ended"
     assert waits.wait_fact(SECOND_NS, 1 << 90) == Fact("waiting", "for 1.0 s")
