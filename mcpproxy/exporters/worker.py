@@ -5,7 +5,8 @@ It gets one request, and ends after its reply. It ends with its parent, too; the
 Request: `{"format": "markdown", "har" or "html", "capture": a path, "target": the file to create, "frames": the numbers
          of the messages to write, or null for all}`; a report always covers the whole capture.
 Replies: `{"temporary": the file until it is complete}`, `{"progress": [done, total]}` now and then, `{"note": text}`
-         about what is missing, and at the end `{"written": a description of the contents, "size": bytes}` or `{"error": text}`.
+         about what is missing, and at the end `{"written": a description of the contents, "size": bytes}` or
+         `{"error": text}`.
 """
 
 import os
