@@ -43,8 +43,6 @@ DARK: Final = Theme(
         "line": "#6b7280",
         "primary-muted": "#333940",
         "block-hover-background": "#333940",
-        "block-cursor-foreground": "#d8dce4",
-        "block-cursor-background": "#333940",
         **_scroll_bar("#23262e", "#737a87", "#5fafd7"),
     },
 )
@@ -67,8 +65,6 @@ LIGHT: Final = Theme(
         "line": "#7d828b",
         "primary-muted": "#d5dbe0",
         "block-hover-background": "#d5dbe0",
-        "block-cursor-foreground": "#22252b",
-        "block-cursor-background": "#d5dbe0",
         **_scroll_bar("#ebebe6", "#767b84", "#005f87"),
     },
 )
@@ -99,9 +95,6 @@ def _palette_theme(name: str, *, accent: str, warning: str, server: str, is_dark
             "primary-muted": "ansi_default",
             "footer-key-foreground": accent,
             "border": accent,
-            "block-cursor-foreground": "ansi_default",
-            "block-cursor-background": "ansi_default",
-            "block-cursor-text-style": "bold underline",
             "input-selection-background": "ansi_default",
             "screen-selection-background": "ansi_default",
             "screen-selection-foreground": "ansi_default",
@@ -127,11 +120,9 @@ PALETTE_CSS: Final = """
         & .table--head { text-style: bold underline; }
         & .input--cursor, & .input--selection, & .text-area--cursor, & .text-area--selection { text-style: reverse; }
         & .foot--hover { text-style: bold reverse; }
-        & CommandList > .option-list--option { text-style: none; }
-        & CommandList > .option-list--option-highlighted { text-style: bold underline; }
-        & SearchIcon { color: ansi_default; }
         & .foot--disabled { text-style: dim; }
-        & ConfirmScreen, & LineScreen, & FilePrompt, & ChoiceScreen { background: transparent; }
+        & PaletteScreen .table--blurred { text-style: bold reverse; }
+        & ConfirmScreen, & LineScreen, & FilePrompt, & ChoiceScreen, & PaletteScreen { background: transparent; }
     }
 """
 """Style sheet of the forms that replace colours where the palette is the terminal's, or where there are no colours."""
