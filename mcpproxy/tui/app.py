@@ -301,14 +301,19 @@ class TuiApp(Host):
         """Tell the current screen, soon, that the open capture has grown, or that its ages have; for any thread."""
         count = 0 if self._opened is None else len(self._opened[0].index)
         has_new_rows, self._announced_rows = count != self._announced_rows, count
-        self.news_pace.announce(self._post_growth, is_urgent=has_new_rows)
+        self.news_pace.announce(self._post_growth, is_urgent=has_new_rows or not self._is_live)
+
+    @property
+    def _is_live(self) -> bool:
+        """Whether the open capture may grow for a long time."""
+        return self._opened is not None and self._opened[0].is_live
 
     def _post_growth(self) -> None:
         for screen in self.screen_stack[-1:]:
             screen.post_message(CaptureGrown())
 
     def _report_checked(self) -> None:
-        self.news_pace.announce(self._post_checked)
+        self.news_pace.announce(self._post_checked, is_urgent=not self._is_live)
 
     def _post_checked(self) -> None:
         for screen in self.screen_stack[-1:]:

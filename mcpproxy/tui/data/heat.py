@@ -21,7 +21,7 @@ MAX_KINDS: Final = 100
 """How many kinds get a row each: the most frequent ones."""
 PAUSE_FACTOR: Final = 4
 """The pause before the next map of a growing capture, as a multiple of the time that the last map took."""
-CALLS_PER_BAD: Final = 10
+CALLS_PER_BAD: Final = 4
 """In a cell, one error in so many calls hides their durations."""
 EXTREME_SHARE: Final = 0.02
 """Which share of the shortest, and of the longest durations are left out of the usual ones."""

@@ -103,7 +103,7 @@ def heat_legend(limits: Limits) -> Sequence[tuple[str, str, str]]:
     """The signs of a heat map, as in `LEGEND`."""
     return (
         *((sign, text, text) for sign, text in limit_texts(limits)),
-        (ERROR_SIGN, "10% errors or more", "≥10% errors"),
+        (ERROR_SIGN, "≥25% errors", "≥25% errors"),
         LEGEND[-1],
         (WAITING_SIGN, "waiting", ""),
         ("+", "zoom in", ""),

@@ -108,13 +108,36 @@ def _match_spans(reading: Reading, scan: CountedScan, *, is_searching: bool) -> 
     counts = f"{len(scan.rows) - scan.login_row_count:,} of {count_text(scan.frame_count, 'frame')}"
     counts += f" and {count_text(scan.login_count, 'login')}" if scan.login_count else ""
     spans = [Span(f"  {scan.row_filter.text}", "accent"), Span(f"  {counts}{ellipsis}")]
+    if scan.row_filter.needs_findings and not reading.findings.has_caught_up:
+        spans.append(Span(f"  {progress_text(reading.findings, len(reading.index))}", "dim"))
+    return spans
+
+
+def filling_spans(reading: Reading, scan: CountedScan | None, session: int | None, room: int) -> list[Span]:
+    """The part of the title that is shown as far as there is room: what is wrong with the selected rows, and the sides.
+
+    Args:
+        reading: the capture.
+        scan: the filter that selects the rows; None if all are shown.
+        session: the session whose sides are shown; None for those of the capture.
+        room: the cells that are left.
+    """
+    spans: list[Span] = []
+    for span in [] if scan is None else _wrong_spans(scan):
+        if cells(span.text) <= room:
+            spans.append(span)
+            room -= cells(span.text)
+    return [*spans, *peer_spans(reading, session, room)]
+
+
+def _wrong_spans(scan: CountedScan) -> list[Span]:
+    """How many of the selected rows are errors, and how many have findings."""
+    spans: list[Span] = []
     if scan.error_count and "has:error" not in scan.row_filter.terms:
         spans.append(Span(f"  {count_text(scan.error_count, 'error')}", "bad"))
     if scan.findings.row_count:
         sign, role = _sign_of_findings(has_errors=scan.findings.has_errors)
         spans.append(Span(f"  {sign} {scan.findings.row_count:,} with findings", role))
-    if scan.row_filter.needs_findings and not reading.findings.has_caught_up:
-        spans.append(Span(f"  {progress_text(reading.findings, len(reading.index))}", "dim"))
     return spans
 
 

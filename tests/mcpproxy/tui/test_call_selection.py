@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from analysis.filter import parse
 from captures.file import CaptureFile
+from mcpproxy.marks import Marks
 from mcpproxy.tui.data.call_selection import CallSelection, row_changes
 from mcpproxy.tui.data.latencies import Latencies
 from mcpproxy.tui.data.timelines import Timeline
@@ -55,6 +56,21 @@ class TestSelection:
             assert [number for number in range(9) if number in selection] == numbers, expression
             assert not selection.is_searching, expression
             selection.close()
+        reading.close()
+
+    def test_marks_are_read_when_the_filter_needs_them(self, tmp_path: Path) -> None:
+        path = captured(tmp_path)
+        reading = read(path)
+        marks = Marks(path, str(reading.index.header.members["capture"]))
+        marks.toggle(7)
+        selection = selected(reading, "has:mark")
+        assert list(selection.calls) == [2]
+        selection.close()
+        # A file of marks that cannot be read selects nothing, and the traffic has said so.
+        marks.path.write_text("no marks")
+        selection = selected(reading, "has:mark")
+        assert not selection
+        selection.close()
         reading.close()
 
     @given(st.sets(st.integers(0, 60)), st.sets(st.integers(0, 60)))

@@ -75,6 +75,11 @@ async def without_a_filter_nothing_is_limited(stage: Stage) -> None:
     assert "not only" not in stage.text()
 
 
+async def the_title_of_the_traffic_counts_what_is_wrong(stage: Stage) -> None:
+    await filtered(stage, expression="name:search")
+    await stage.see("45 of 127 frames  1 error  Claude")
+
+
 async def a_long_filter_is_cut(stage: Stage) -> None:
     await filtered(stage, "L", expression=" ".join(f"not name:x{number}" for number in range(40)))
     await stage.see("limited to not name:x0", "…", "by n")
@@ -87,5 +92,6 @@ def test_figures_are_limited_to_the_filter(tmp_path: Path) -> None:
         the_other_screens_keep_the_limit,
         without_a_filter_nothing_is_limited,
         a_long_filter_is_cut,
+        the_title_of_the_traffic_counts_what_is_wrong,
     )
     play_each(acts, filesystem(tmp_path), size=(140, 80))

@@ -280,12 +280,12 @@ class TestHeatScale:
     def test_few_errors_do_not_hide_the_durations(self) -> None:
         row = HeatRow(3)
         for number in range(30):
-            row.add(0, 5 * MS, is_bad=number < 2, is_abandoned=False)
-            row.add(1, 5 * MS, is_bad=number < 3, is_abandoned=False)
+            row.add(0, 5 * MS, is_bad=number < 7, is_abandoned=False)
+            row.add(1, 5 * MS, is_bad=number < 8, is_abandoned=False)
         row.add(2, 7 * MS, is_bad=False, is_abandoned=True)
         row.finish()
         assert row.worst_ns == [5 * MS, BAD, ABANDONED]
-        assert row.bad_count == 6
+        assert row.bad_count == 16
         limits = limits_over([(5 * MS, 5 * MS)])
         assert [(span.text, span.role) for span in heat_cells(row, limits)] == [(f"{CLASSES[2][0]}!✗", "bad")]
 

@@ -201,7 +201,7 @@ async def the_chart_makes_room_for_a_scroll_bar(stage: Stage) -> None:
 async def too_many_are_a_map_of_latencies_with_the_slowest_on_top(stage: Stage) -> None:
     await stage.choose("map")
     await stage.press("T")
-    await stage.see("map", "300× tools/call search", "▁", "█", "✗", "≤ 4.0s", "<280ms", "≥10% errors")
+    await stage.see("map", "300× tools/call search", "▁", "█", "✗", "≤ 4.0s", "<280ms", "≥25% errors")
     screen = stage.app.screen
     assert isinstance(screen, TimelineScreen)
     numbers = [number for _, number in screen._rows.items]
@@ -267,6 +267,36 @@ def test_servers_of_a_client(tmp_path: Path) -> None:
     other = [{"pid": 77, "start": 1, "exe": "other"}]
     paths.append(timed(tmp_path / "third" / "c.mcpcap", served("third", 0, "c", parents=other), startup(9)))
     play_each((all_servers_of_a_client, servers_fold, enter_opens_another_capture), *paths)
+
+
+def test_a_map_of_another_server_leads_to_its_calls_and_back(tmp_path: Path) -> None:
+    calls = [
+        at(10 * number + late, *part)
+        for number in range(250)
+        for late, part in enumerate((("c2s", CALL % (number, 1)), ("s2c", FINE % (number, 1))))
+    ]
+    busy = timed(tmp_path / "busy" / "b.mcpcap", served("busy", 100, "b"), calls)
+
+    async def act(stage: Stage) -> None:
+        await stage.open("library")
+        await stage.press("T")
+        await stage.see("2 servers", "▾ library (this)", "▸ busy")
+        await stage.settled()
+        await stage.press("a")
+        await stage.see("250× tools/call search")
+        await stage.press("G", "enter")
+        await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+        assert stage.traffic.reading.path == busy
+        await stage.see("method:tools/call name:search", "500 of 500 frames")
+        await stage.press("escape")
+        await stage.see("▾ library (this)", "▾ busy", "250× tools/call search")
+        await stage.settled()
+        screen = stage.app.screen
+        assert isinstance(screen, TimelineScreen)
+        assert screen.selected is not None
+        assert (screen.selected[0].reading.path, screen.selected[1]) == (busy, FIRST_KIND_NUMBER)
+
+    play(act, session(tmp_path), busy, size=(100, 40))
 
 
 @pytest.mark.costly("every key, in charts of four up to 600 calls")
