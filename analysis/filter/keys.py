@@ -245,7 +245,7 @@ KEYS: Final[dict[str, Key]] = {
         lambda facts: facts.size, "a size in bytes such as 512, 10k or 1.5M", {"": 1, "k": 1 << 10, "M": 1 << 20}
     ).explained("size>10k", "in bytes"),
     "code": _number_key(lambda facts: facts.code, f"an error code such as {INVALID_PARAMS}", {"": 1}).explained(
-        "code:-32602", "code of the error"
+        f"code:{INVALID_PARAMS}", "code of the error"
     ),
     "problem": _name_key(lambda facts: facts.problem).explained("problem:framing/*", "breaks this rule itself"),
     "rule": Key(_rule_test).explained("rule:lifecycle/*", "has findings of a rule"),

@@ -4,8 +4,9 @@ It gets one request, and ends after its reply. It ends with its parent, too; the
 
 Request: `{"format": "markdown", "har" or "html", "capture": a path, "target": the file to create, "frames": the numbers
          of the messages to write, or null for all}`; a report always covers the whole capture.
-Replies: `{"progress": [done, total]}` now and then, `{"note": text}` about what is missing, and at the end
-         `{"written": a description of the contents, "size": bytes}` or `{"error": text}`.
+Replies: `{"temporary": the file until it is complete}`, `{"progress": [done, total]}` now and then, `{"note": text}`
+         about what is missing, and at the end `{"written": a description of the contents, "size": bytes}` or
+         `{"error": text}`.
 """
 
 import os
@@ -61,6 +62,7 @@ class FileWriter:
         """
         is_report = self._request["format"] == "html"
         with new_file(self._target) as path:
+            self._parent.send(as_json({"temporary": str(path)}))
             contents = self._write_report(path) if is_report else self._write_messages(path)
             size = path.stat().st_size
         return {"written": contents, "size": size}

@@ -26,7 +26,7 @@ Text reaches the screen only through `mcpproxy.tui.safe_text` (`SafeText`, `noti
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -34,9 +34,7 @@ from typing import Any, ClassVar, Final
 
 from textual import events
 from textual._compositor import CompositorUpdate
-from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
-from textual.command import CommandList, CommandPalette, SearchIcon
 from textual.screen import Screen
 from textual.theme import Theme
 
@@ -66,6 +64,7 @@ from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screen_entries import OpenCapture, entries, word_of
 from mcpproxy.tui.screens.help import HelpScreen, help_text
 from mcpproxy.tui.screens.list_screen import ListScreen
+from mcpproxy.tui.screens.palette import PaletteCommand, PaletteScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.sql import SqlScreen
 from mcpproxy.tui.screens.timeline import TimelineScreen
@@ -74,29 +73,21 @@ from mcpproxy.tui.screens.traffic import TrafficScreen
 from mcpproxy.tui.suspension import Suspension
 from mcpproxy.tui.toasts import TOAST_CSS
 from mcpproxy.tui.widgets.foot import Foot
+from mcpproxy.tui.widgets.foot_keys import GENERAL_ACTIONS, rank_of
 
 MAX_SCREEN_DEPTH: Final = 12
 """The maximum depth of the stack of screens; at this depth, all screens above the list of sessions are closed first."""
-MOVEMENT_IDS: Final = frozenset({"up", "down", "page-up", "page-down", "first", "last"})
-"""The keys that the palette does not list."""
+UNLISTED_IDS: Final = frozenset({"up", "down", "page-up", "page-down", "first", "last", "interrupt"})
+"""The keys that the palette does not list: they move, or do what another one does."""
 GLOBAL_ACTION_PREFIXES: Final = ("app.", "palette")
 """Prefixes of the actions that the palette always lists."""
 SWITCH_INTERVAL_S: Final = 0.001
 """How long a reading thread may hold the interpreter before the drawing thread gets it."""
 
 
-class Palette(CommandPalette):
-    """The command palette."""
-
-    def on_mount(self) -> None:
-        """Use a symbol that every terminal draws; Textual's is an emoji."""
-        self.query_one(SearchIcon).icon = "/"
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the list of commands if the terminal has no room for it: Textual fails if no row of it is visible."""
-        if action == "command_list" and not self.query_one(CommandList).scrollable_content_region:
-            return False
-        return super().check_action(action, parameters)
+def _palette_rank(binding: Binding) -> tuple[bool, bool, int]:
+    """Returns where the palette lists a binding: as in the foot, then those that the foot omits, then the general ones."""
+    return binding.action in GENERAL_ACTIONS, not binding.show, rank_of(binding.action)
 
 
 class TuiApp(Host):
@@ -310,14 +301,19 @@ class TuiApp(Host):
         """Tell the current screen, soon, that the open capture has grown, or that its ages have; for any thread."""
         count = 0 if self._opened is None else len(self._opened[0].index)
         has_new_rows, self._announced_rows = count != self._announced_rows, count
-        self.news_pace.announce(self._post_growth, is_urgent=has_new_rows)
+        self.news_pace.announce(self._post_growth, is_urgent=has_new_rows or not self._is_live)
+
+    @property
+    def _is_live(self) -> bool:
+        """Whether the open capture may grow for a long time."""
+        return self._opened is not None and self._opened[0].is_live
 
     def _post_growth(self) -> None:
         for screen in self.screen_stack[-1:]:
             screen.post_message(CaptureGrown())
 
     def _report_checked(self) -> None:
-        self.news_pace.announce(self._post_checked)
+        self.news_pace.announce(self._post_checked, is_urgent=not self._is_live)
 
     def _post_checked(self) -> None:
         for screen in self.screen_stack[-1:]:
@@ -436,28 +432,48 @@ class TuiApp(Host):
 
     def action_command_palette(self) -> None:
         """Open the palette."""
-        if not isinstance(self.screen, Palette):
-            self.push_screen(Palette(id="--command-palette"))
+        if not isinstance(self.screen, PaletteScreen):
+            self.push_screen(PaletteScreen(self.palette_commands(self.screen)))
 
-    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """The palette's commands: those of the screen below, then the others. None of their text is from a capture."""
+    def palette_commands(self, screen: Screen[object]) -> list[PaletteCommand]:
+        """Returns the palette's commands: those of a screen, then the others. None of their text is from a capture."""
+        commands: dict[str, PaletteCommand] = {}
+        for command in (*self._screen_commands(screen), *self._general_commands()):
+            name = command.name if command.name not in commands else f"{command.name}: {command.key}"
+            commands.setdefault(name, command._replace(name=name))
+        return list(commands.values())
+
+    def _screen_commands(self, screen: Screen[object]) -> Iterator[PaletteCommand]:
         word, listed_actions = word_of(screen), set[str]()
-        for node, binding, is_enabled, _ in screen.active_bindings.values():
-            if is_enabled and binding.id and binding.id not in MOVEMENT_IDS and binding.action not in listed_actions:
+        active_bindings = screen.active_bindings.values()
+        for node, binding, is_enabled, _ in sorted(active_bindings, key=lambda active: _palette_rank(active.binding)):
+            if is_enabled and binding.id and binding.id not in UNLISTED_IDS and binding.action not in listed_actions:
                 listed_actions.add(binding.action)
                 if not binding.action.startswith(GLOBAL_ACTION_PREFIXES):
-                    title = f"{binding.description.capitalize()}  {self.get_key_display(binding)}"
-                    description = help_text(binding.id, word, binding.key) or f"on this screen ({word})"
-                    yield SystemCommand(title, description, partial(self.run_action, binding.action, node))
-        yield SystemCommand("Light", "dark text on a light background", lambda: self._set_theme(LIGHT))
-        yield SystemCommand("Dark", "light text on a dark background", lambda: self._set_theme(DARK))
-        yield SystemCommand("Help  ?", "every key", self.action_help)
+                    is_view = binding.id.startswith("view-")
+                    yield PaletteCommand(
+                        f"{'view: ' if is_view else ''}{binding.description}".capitalize(),
+                        self.get_key_display(binding),
+                        "" if is_view else help_text(binding.id, word, binding.key),
+                        partial(self.run_action, binding.action, node),
+                    )
+
+    def _general_commands(self) -> Iterator[PaletteCommand]:
+        def key_of(name: str, key: str) -> str:
+            return self.keys.keymap.get(name, key)
+
         for entry in entries():
-            key = self.keys.keymap.get(entry.word, entry.key)
-            yield SystemCommand(
-                f"{entry.word.capitalize()}  {key}", entry.help, lambda key=entry.key: self.action_enter(key)
+            yield PaletteCommand(
+                entry.word.capitalize(),
+                key_of(entry.word, entry.key),
+                entry.help,
+                partial(self.action_enter, entry.key),
             )
-        yield SystemCommand("Quit  q", "sessions are not affected", self.exit)
+        yield PaletteCommand("Sessions", key_of("sessions", "H"), "back to the list of sessions", self.action_sessions)
+        yield PaletteCommand("Help", key_of("help", "?"), "all keys, and the filter language", self.action_help)
+        yield PaletteCommand("Light theme", "", "dark text on light", partial(self._set_theme, LIGHT))
+        yield PaletteCommand("Dark theme", "", "light text on dark", partial(self._set_theme, DARK))
+        yield PaletteCommand("Quit", key_of("quit", "q"), "sessions go on", self.exit)
 
     def _set_theme(self, theme: Theme) -> None:
         self.theme = theme_for(self.colour_depth, is_light=theme is LIGHT).name

@@ -11,7 +11,7 @@ from typing import Final
 
 MAX_NEWS_PER_SECOND: Final = 5.0
 """How often news is passed on if more comes all the time."""
-MAX_UNDELAYED_NEWS: Final = 3.0
+MAX_UNDELAYED_NEWS: Final = 5.0
 """How many times news is passed on at once after a pause."""
 _TOLERANCE: Final = 1e-3
 """Part of one time by which a timer may be early."""

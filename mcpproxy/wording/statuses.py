@@ -96,7 +96,7 @@ def fate_status(call: Call, *, says_how: bool = True) -> Status:
     texts = []
     lost_records = call.lost_records
     if lost_records is not None:
-        texts.append(f": the answer may be lost with {lost_records_text(lost_records)}")
+        texts.append(f": lost with {lost_records_text(lost_records)}?")
     if call.outcome is Outcome.FAILED:
         texts.append(f": {failure_text(call.http, call.broken_after_ns)}")
     if waited_ns is not None and call.outcome is Outcome.CANCELLED:

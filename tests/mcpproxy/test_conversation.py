@@ -34,7 +34,7 @@ from tests.mcpproxy.conversation_text import ConversationText
 
 GOLDEN = Path(__file__).with_name("golden")
 FILE = "20261121T101502Z-4f2a.mcpcap"
-COLOURS = re.compile("\x1b\\[(0|2|36|1;31)m")
+COLOURS = re.compile("\x1b\\[(0|2|35|36|1;31)m")
 UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
 )

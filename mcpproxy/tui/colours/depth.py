@@ -1,6 +1,7 @@
 """Colour depth: how many colours the terminal can show, by what its environment and its terminfo entry say."""
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Final
@@ -12,6 +13,9 @@ _INDEXED_TERMINALS: Final = frozenset(
     {"alacritty", "contour", "foot", "ghostty", "kitty", "rio", "wezterm", "xterm-ghostty", "xterm-kitty"}
 )
 """Terminals with at least 256 colours whose names do not say so, and whose terminfo entries other hosts often lack."""
+
+_PALETTE_TERMINAL: Final = re.compile(r"linux|screen(\..*)?")
+"""Terminals for which COLORTERM counts for nothing: what runs in them inherits it from the terminal around them."""
 
 
 class ColourDepth(Enum):
@@ -38,10 +42,9 @@ def colour_depth(
     """
     if environ.get("NO_COLOR"):
         return ColourDepth.NONE
-    if environ.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit"):
-        return ColourDepth.TRUE
     name = environ.get("TERM", "")
-    if name.endswith("-direct"):
+    is_promised = environ.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit")
+    if name.endswith("-direct") or (is_promised and not _PALETTE_TERMINAL.fullmatch(name)):
         return ColourDepth.TRUE
     if name.endswith("-256color") or name in _INDEXED_TERMINALS:
         return ColourDepth.INDEXED

@@ -120,9 +120,8 @@ PALETTE_CSS: Final = """
         & .table--head { text-style: bold underline; }
         & .input--cursor, & .input--selection, & .text-area--cursor, & .text-area--selection { text-style: reverse; }
         & .foot--hover { text-style: bold reverse; }
-        & CommandList > .option-list--option { text-style: none; }
-        & CommandList > .option-list--option-highlighted { text-style: bold reverse; }
-        & ConfirmScreen, & LineScreen, & FilePrompt, & ChoiceScreen { background: transparent; }
+        & PaletteScreen .table--blurred { text-style: bold reverse; }
+        & ConfirmScreen, & LineScreen, & FilePrompt, & ChoiceScreen, & PaletteScreen { background: transparent; }
     }
 """
 """Style sheet of the forms that replace colours where the palette is the terminal's, or where there are no colours."""

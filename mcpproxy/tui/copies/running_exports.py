@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -109,6 +110,8 @@ class DocumentExport:
         self.share = 0.0
         self.outcome = self.problem = ""
         self._notes: list[str] = []
+        self._temporary: Path | None = None
+        """The file until it is complete."""
         self._on_change = on_change
         self._child: PythonChild | None = None
         self._is_closed = False
@@ -135,16 +138,21 @@ class DocumentExport:
         return None if frames is None else list(frames)
 
     def close(self) -> None:
-        """End the process; what it has not completed is deleted by the next export into the folder."""
+        """End the process, and delete what it has not completed."""
         with self._lock:
             self._is_closed = True
             child = self._child
         if child is not None:
             child.close()
+        if self._temporary is not None and not self.outcome:
+            with suppress(OSError):
+                self._temporary.unlink()
 
     def _on_message(self, message: bytes) -> None:
         reply = from_json(message)
-        if "progress" in reply:
+        if "temporary" in reply:
+            self._temporary = Path(reply["temporary"])
+        elif "progress" in reply:
             done, total = reply["progress"]
             self.share = min(1.0, done / max(1, total))
         elif "note" in reply:

@@ -38,6 +38,8 @@ MAX_RETESTS_PER_STEP: Final = 200
 """How many rows are tested again per step."""
 MAX_TESTS_PER_STEP: Final = 8192
 """How many rows are tested per step by their columns: a few milliseconds."""
+MIN_TESTS_PER_STEP: Final = 500
+"""How many rows are tested in the first step."""
 MAX_READS_PER_STEP: Final = 100
 """How many rows are read per step."""
 MAX_CANDIDATES_PER_STEP: Final = 500
@@ -137,7 +139,9 @@ class Scan:
         start, reading = self._row, self._reading
         limit = self._testable_end
         if self._column_tests is not None and start < limit:
-            self._step_columns(self._column_tests, min(limit, start + MAX_TESTS_PER_STEP))
+            # The first rows come after the shortest step.
+            step_rows = min(max(start, MIN_TESTS_PER_STEP), MAX_TESTS_PER_STEP)
+            self._step_columns(self._column_tests, min(limit, start + step_rows))
         elif self._text is not None and start < limit:
             self._step_text(self._text, limit)
         self._is_read = reading.has_ended and self._row == min(reading.interpreted_count, len(reading.index))

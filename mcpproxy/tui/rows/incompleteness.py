@@ -38,8 +38,11 @@ def lost_before(reading: Reading, row: int) -> str:
     The record of a gap says it itself; it may come a little later than a record that reveals the gap.
     """
     index = reading.index
-    kinds = (index.kind(number) for number in range(row, min(len(index), row + MAX_ROWS_TO_GAP)))
-    if not row or index.kind(row) == "damage" or index.entry(row).seq - index.entry(row - 1).seq <= 1 or "gap" in kinds:
+    if not row or index.kind(row) == "damage":
         return ""
-    count = index.entry(row).seq - index.entry(row - 1).seq - 1
-    return f"▲ {count_text(count, 'record')} lost here"
+    before, seq = index.entry(row - 1).seq, index.entry(row).seq
+    # A frame in several parts has the number of one of them, so not every number that is left out is lost.
+    ranges = reading.conversation.missing_ranges if seq - before > 1 else ()
+    count = sum(loss.missing for loss in ranges if before < loss.first <= loss.last < seq)
+    kinds = (index.kind(number) for number in range(row, min(len(index), row + MAX_ROWS_TO_GAP)))
+    return f"▲ {count_text(count, 'record')} lost here" if count and "gap" not in kinds else ""

@@ -45,6 +45,8 @@ REQUEST_CONTENT_COLUMNS: Final = ("status", "latency", "more")
 """The columns that the content of a request may extend over if it is alone in them."""
 LOST_ANSWER_COLUMNS: Final = ("status", "latency")
 """The columns that the status of a request without a response and a latency may extend over."""
+MIN_CONTENT_CELLS: Final = 40
+"""The minimum width of the content at which that of requests is in its own column, in cells."""
 FOLDED_SIGN: Final = "▸"
 UNFOLDED_SIGN: Final = "▾"
 COMPARED_SIGN: Final = "="
@@ -81,7 +83,7 @@ class TrafficRows:
         """Which logins are folded; None if the rows have no folds."""
         self.looks = RowLooks(reading, ())
         """What the user's colour rules make of the rows."""
-        self._content_width, self._status_width = 24, 14
+        self._name_width, self._content_width, self._status_width = 16, 24, 14
         self._request_width = 0
         """The width of the columns in which the content of a request has room if it begins in that of the status; 0 if
         they are not next to each other.
@@ -114,6 +116,7 @@ class TrafficRows:
             self._wants_turns = not self._wants_turns
             self._texts.clear()  # only the texts that are read now have turns, or do without
         self._lost_answer_width = max(width_across(widths, LOST_ANSWER_COLUMNS), widths.get("status", 0))
+        self._name_width = widths.get("what", 0)
         self._request_width = width_across(widths, REQUEST_CONTENT_COLUMNS)
         self.is_narrow = widths.get("more", 0) < MIN_NOTE_CELLS
         self._content_width, self._status_width = widths.get("more", 24), widths.get("status", 14)
@@ -166,21 +169,24 @@ class TrafficRows:
         size = self._size(entry)
         # A text that is longer than its column extends over the empty cells after it.
         spilling_column = "status" if any(span.text for span in status_cell) else "what"
-        if note and self.is_narrow:
+        is_blank = not (any(span.text for span in status_cell) or latency_cell.text)
+        has_note_before = bool(note) and self.is_narrow and is_blank
+        if note and has_note_before:
             # The note goes where there is room: after the name or, for a request, into an empty status column.
-            spilling_column = (
-                "status" if text.id and not (any(span.text for span in status_cell) or latency_cell.text) else "what"
-            )
+            spilling_column = "status" if text.id else "what"
             if spilling_column == "status":
                 status_cell = (Span(note, "dim"),)
             else:
                 what_cell = (*what_cell, Span(f"  {note}", "dim"))
         gist = text.details
         if self.is_exchanges and number is not None:
-            room = self._content_width - (cells(note) + 2 if note and not self.is_narrow else 0)
+            room = self._content_width - (cells(note) + 2 if note and not has_note_before else 0)
             gist = call_gist(request_excerpt(gist, answer.details, room), answer.details)
-        is_alone = not (note or loss or latency_cell.text or any(span.text for span in status_cell))
-        if is_alone and self._content_width < cells(gist) and self._content_width < self._request_width:
+        is_fitting = sum(cells(span.text) for span in what_cell) <= self._name_width
+        is_alone = (
+            gist and is_fitting and not (note or loss or latency_cell.text or any(span.text for span in status_cell))
+        )
+        if is_alone and self._content_width < MIN_CONTENT_CELLS and self._content_width < self._request_width:
             # It begins where its status would be: the empty cells have room for more of it.
             status_cell, gist, spilling_column = (Span(gist, "dim"),), "", "status"
         http = self.reading.http.answer(answer.http)
@@ -195,7 +201,7 @@ class TrafficRows:
             "turn": (Span(text.turn, "dim"),),
             "more": (
                 *loss_spans,
-                *((Span(f"{note}  ", "accent"),) if note and not self.is_narrow else ()),
+                *((Span(f"{note}  ", "accent"),) if note and not has_note_before else ()),
                 Span(gist, "dim"),
             ),
         }

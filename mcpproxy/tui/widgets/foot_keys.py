@@ -73,7 +73,7 @@ def keys_of(screen: Screen[object]) -> Sequence[FootKey]:
         is_typed = is_typing and len(display) == 1 and binding.key != "enter"
         if binding.show and binding.action not in keys and not is_typed and binding.id not in place_names:
             keys[binding.action] = FootKey(binding.key, display, binding.description, binding.action, not is_enabled)
-    return sorted(keys.values(), key=_rank)
+    return sorted(keys.values(), key=lambda key: rank_of(key.action))
 
 
 def places_of(screen: Screen[object], keymap: Mapping[str, str]) -> Sequence[FootKey]:
@@ -147,9 +147,9 @@ def _end(row: FootRow) -> int:
     return row[-1].first_cell + cells(row[-1].key.text) if row else 0
 
 
-def _rank(key: FootKey) -> int:
-    """Returns the position of a key among the others; the lowest number is the first to get room."""
-    action = key.action.partition("(")[0]
+def rank_of(action: str) -> int:
+    """Returns the position of an action among others; the lowest number is the first to get room."""
+    action = action.partition("(")[0]
     order = (*GENERAL_ACTIONS, *FIRST_ACTIONS, *NEXT_ACTIONS, "", *LAST_ACTIONS)
     return order.index(action if action in order else "")
 

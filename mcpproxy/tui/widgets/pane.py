@@ -46,7 +46,7 @@ class Pane(ScrollView, can_focus=True):
         Binding("end,G", "edge(1)", "Last", show=False, id="last"),
         Binding("left,h", "fold(True)", "Fold", show=False, id="fold"),
         Binding("right,l", "fold(False)", "Unfold", show=False, id="unfold"),
-        Binding("enter", "turn", "Fold", show=False, id="fold-or-unfold"),
+        Binding("enter", "turn", "Fold or unfold", show=False, id="fold-or-unfold"),
     ]
 
     class LeaveRequested(Message):

@@ -231,7 +231,7 @@ def test_no_payload_controls_the_terminal(home: Path) -> None:
     sql = "from frames positional join (select name, error, id as asked from exchanges)"
     for form in ("json", "csv", "markdown"):
         output = on_terminal("query", sql, str(capture), "--format", form, HOME=str(home)).decode("utf-8")
-        assert ACTS.findall(re.sub(r"\x1b\[(?:0|2|36|1;31)m", "", output)) == [], form
+        assert ACTS.findall(re.sub(r"\x1b\[(?:0|2|35|36|1;31)m", "", output)) == [], form
         assert "owned" in output, form
 
 

@@ -449,6 +449,7 @@ SCENES: Final[dict[str, Scene]] = {
     "export": Scene(busy, then("e", see="Markdown")),
     "help": Scene(corpus("demo"), then("question_mark", see="page of a long frame")),
     "columns": Scene(busy, then("|", see="method / name")),
+    "palette": Scene(corpus("demo"), then("ctrl+p", see="what failed or waits")),
     "copy": Scene(corpus("http"), then("c", see="copy as")),
     "detail-pretty": Scene(corpus("demo"), then(*["down"] * 6, "enter", "2", see="jsonrpc")),
     "detail-exchange": Scene(corpus("demo"), then(*["down"] * 8, "enter", "6", see="sum")),

@@ -284,6 +284,8 @@ class Stage:
         flags = ("_layout_required", "_scroll_required", "_repaint_required", "_recompose_required")
         if self.app._resize_timer is not None:  # Textual waits a moment, as more sizes may follow
             busy.append("the new size is not known to the screen")
+        if self.app.news_pace.is_waiting:
+            busy.append("news waits")
         return busy + [
             f"{name} of {screen}" for name in (*flags, "_dirty_widgets", "_callbacks") if getattr(screen, name)
         ]
@@ -321,8 +323,6 @@ class Stage:
         app, busy = self.app, self._undrawn() + working_threads(self.earlier)
         if app.key_queue._queued_events or app.key_queue._pending_event is not None:
             busy.append("keys wait")
-        if app.news_pace.is_waiting:
-            busy.append("news waits")
         if any(job.is_busy for job in list(app.checking._jobs.values())):
             busy.append("the worker that reads captures has not caught up")
         sql = app.sql

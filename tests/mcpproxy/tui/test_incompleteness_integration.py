@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from captures.record import members
-from tests.captures.samples import lines
-from tests.mcpproxy.tui.stage import CALL, END, FINE, Stage, captured, conversation, frame_record, play
+from tests.captures.samples import in_pieces, lines
+from tests.mcpproxy.tui.stage import CALL, END, FINE, Stage, captured, conversation, frame_record, play, record
 
 
 def gapped(folder: Path, *, has_record: bool) -> Path:
@@ -36,7 +36,7 @@ def test_the_lost_answer_is_no_error_and_says_where_it_may_be(tmp_path: Path) ->
         await stage.settled()
         assert "lost with" not in stage.text()
         await stage.press("escape", "colon", *"8", "enter", "6")
-        await stage.see("not recorded: the answer may be lost with", "records 9 to 10")
+        await stage.see("not recorded: lost with records 9 to 10?")
 
     play(act, gapped(tmp_path, has_record=True), size=(100, 40))
 
@@ -50,6 +50,24 @@ def test_a_row_after_records_that_no_gap_names_says_so(tmp_path: Path) -> None:
         await stage.settled()
 
     play(act, gapped(tmp_path, has_record=False), size=(140, 30))
+
+
+def test_a_frame_in_parts_is_no_loss(tmp_path: Path) -> None:
+    raw = FINE % (7, 7)
+    middles = [
+        *conversation(1, "parts"),
+        frame_record("c2s", CALL % (7, 7)),
+        *in_pieces("s2c", raw, len(raw) // 4),
+        END,
+    ]
+
+    async def act(stage: Stage) -> None:
+        await stage.open()
+        await stage.settled()
+        await stage.see("found 7")
+        assert "lost" not in stage.text()
+
+    play(act, record(tmp_path / "parts" / "20261121T101502Z-0003.mcpcap", middles))
 
 
 def test_a_missing_end_and_damage_are_lines_above(tmp_path: Path) -> None:

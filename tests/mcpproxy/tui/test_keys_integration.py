@@ -136,13 +136,37 @@ async def one_key_leads_back_to_the_sessions(stage: Stage) -> None:
 async def the_palette_has_what_a_screen_does_with_its_key(stage: Stage) -> None:
     await stage.open()
     await stage.press("ctrl+p")
+    await stage.see("Errors", "what failed or waits")
     await stage.press(*"exchanges")
-    await stage.see("Exchanges  x", "switch between frames and exchanges")
-    await stage.press("enter", "enter")
+    assert re.search(r"Exchanges +x +one row for each exchange", stage.text())
+    await stage.press("enter")
     await stage.see(" outcome ")
-    await stage.press("ctrl+p")
-    await stage.press(*"latency")
-    await stage.see("Latency  L")
+    await stage.press("ctrl+p", *"LATENCY kind")
+    assert re.search(r"Latency +L +latency of each kind", stage.text())
+    await stage.press(*" zz")
+    await stage.see("nothing matches")
+    await stage.press("enter", "escape")
+    await stage.see(" outcome ")
+    # Arrows choose; a click runs a command.
+    await stage.press("ctrl+p", *"theme", "down", "up", "pagedown", "pageup")
+    await stage.see("Light theme", "Dark theme")
+    row = next(line for line, text in enumerate(stage.text().splitlines()) if "Light theme" in text)
+    await stage.pilot.click(offset=(10, row))
+    await stage.until(lambda: stage.app.theme == "mcpproxy-light")
+    stage.app.theme = "mcpproxy-dark"
+
+
+async def no_two_commands_of_the_palette_read_the_same(stage: Stage) -> None:
+    await stage.listed()
+    for keys in (("H",), ("enter",), ("enter",), *((entry.key,) for entry in places() if entry.key != "Q")):
+        await stage.press(*keys)
+        await stage.settled()
+        commands = stage.app.palette_commands(stage.app.screen)
+        names = [command.name for command in commands]
+        assert len(set(names)) == len(names), keys
+        assert len({(command.name.casefold(), command.what) for command in commands}) == len(names)
+        assert [name for name in names if ": " in name and not name.startswith("View: ")] == [], keys
+        assert {"Latency", "Sessions", "Help", "Quit"} <= set(names)
 
 
 @pytest.mark.soak
@@ -286,5 +310,6 @@ def test_the_line_of_keys_and_the_help(tmp_path: Path) -> None:
         help_finds_the_rows_with_all_words,
         help_has_as_many_columns_as_fit,
         the_palette_has_what_a_screen_does_with_its_key,
+        no_two_commands_of_the_palette_read_the_same,
     )
     play_each(acts, captured(tmp_path))

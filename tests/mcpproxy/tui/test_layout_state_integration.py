@@ -23,7 +23,7 @@ class TestTheme:
             await stage.press("ctrl+p")
             await stage.see("Search")
             await stage.press(*"light")
-            await stage.see("dark text on a light background")
+            await stage.see("dark text on light")
             await stage.press("enter")
             await stage.until(lambda: stage.app.theme == LIGHT.name)
 

@@ -93,13 +93,13 @@ async def a_result_above_a_mebibyte_has_all_that_is_known(stage: Stage) -> None:
     await stage.open("large")
     await stage.see("3.1 MB, too large")
     line = row_with(stage, "3.1 MB, too large")
-    assert all(text in line for text in ("tools/call search", " 1 ", " ok ", "ms "))
+    assert all(text in line for text in ("tools/call search", " ok ", "ms "))
 
 
 async def http_reads_like_stdio(stage: Stage) -> None:
     await stage.open("library")
     await stage.see("ok · 200 · 2 events", "found 2")
-    assert "stream" not in stage.text()
+    assert "stream" not in "\n".join(stage.text().splitlines()[:-2])
     await stage.press("b")
     await stage.see("all records", "stream opened", "stream ended after 2 events")
     await stage.press("slash", *"has:error", "enter")
@@ -108,7 +108,7 @@ async def http_reads_like_stdio(stage: Stage) -> None:
     await stage.see("all records", "stream opened")
     await stage.press("b")
     await stage.see("messages only")
-    assert "stream" not in stage.text()
+    assert "stream" not in "\n".join(stage.text().splitlines()[:-2])
     assert "server exited" in stage.text()
     await stage.press("b")
     await stage.until(lambda: "messages only" not in stage.text())
@@ -126,7 +126,7 @@ async def http_reads_like_stdio(stage: Stage) -> None:
     await stage.press("b", "b")
     await stage.until(lambda: "messages only" not in stage.text() and "all records" not in stage.text())
     await stage.press("ctrl+p", *"Records")
-    await stage.see("show only messages, or all records")
+    await stage.see("only messages, or all records")
     await stage.press("enter")
     await stage.see("all records", "stream opened")
 

@@ -271,7 +271,7 @@ async def detail_in_its_views_and_help(stage: Stage) -> None:
     await stage.press("escape", "escape", "escape")
     assert isinstance(stage.app.screen, SessionsScreen)
     await stage.press("question_mark")
-    await stage.see("everywhere", "PgUp")
+    await stage.see("help: sessions", "delete, after confirmation")
     await stage.press("question_mark")
     assert HelpScreen not in map(type, stage.app.screen_stack)
     await stage.press("question_mark", "escape")

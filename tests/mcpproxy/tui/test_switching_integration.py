@@ -13,7 +13,6 @@ from mcpproxy.tui.screens.help import HelpScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.sql import SqlScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
-from mcpproxy.tui.widgets.table import Table
 from tests.mcpproxy.tui.stage import Act, Stage, captured, play, play_each
 
 KEYS = {entry.key: entry.word for entry in entries()}
@@ -30,6 +29,13 @@ MODULES = {
 }  # fmt: skip
 
 
+def focus_rows(stage: Stage) -> None:
+    """Focus the rows of SQL, as letters are typed into its box."""
+    screen = stage.app.screen
+    assert isinstance(screen, SqlScreen)
+    screen.set_focus(screen.table)
+
+
 async def leads_to_each_other(stage: Stage, key: str) -> None:
     await stage.open()
     depth = len(stage.app.screen_stack) + 1
@@ -41,7 +47,7 @@ async def leads_to_each_other(stage: Stage, key: str) -> None:
         await stage.press(key)
         await stage.until(lambda: of(stage) == MODULES[key])
         if key == "Q":
-            stage.app.screen.set_focus(stage.app.screen.query_one(Table))
+            focus_rows(stage)
         await stage.resize((200, 30))
         await stage.until(lambda: f"{at[0]} {KEYS[at[0]]}" in stage.text().splitlines()[-1])
         assert f"▸{key} {KEYS[key]}" in stage.text().splitlines()[-1]
@@ -80,7 +86,7 @@ async def sql_over_all_captures_leads_to_no_screen_of_one(stage: Stage) -> None:
     await stage.listed()
     await stage.press("Q")
     await stage.until(lambda: isinstance(stage.app.screen, SqlScreen))
-    stage.app.screen.set_focus(stage.app.screen.query_one(Table))
+    focus_rows(stage)
     await stage.press("F")
     assert isinstance(stage.app.screen, SqlScreen)
     await stage.press("escape", "escape")
