@@ -55,7 +55,7 @@ def test_it_stops_with_its_job_and_draws_everything_when_it_continues(tmp_path: 
     program = (sys.executable, "-c", SHELL)
     shown = Terminal([str(captured(tmp_path))], environment, (80, 24), program, start=subprocess.Popen)
     try:
-        shown.until(lambda: "tools/call" in shown.text())
+        shown.until(lambda: "search" in shown.text())
         running = shown.after()
         assert running != shown.before
         os.write(shown.ours, b"\x1a")
@@ -73,7 +73,7 @@ def test_it_stops_with_its_job_and_draws_everything_when_it_continues(tmp_path: 
         shown.screen.resize(30, 100)
         shown.pass_over()
         os.write(shown.ours, b"fg\n")
-        shown.until(lambda: "tools/call" in shown.text() and "quit" in "".join(shown.text().split("\n")[-2:]))
+        shown.until(lambda: "search" in shown.text() and "quit" in shown.text())
         assert shown.after() == running
         assert switched(shown, 1049) == "h"
         assert "stopped" not in shown.text()
@@ -83,7 +83,7 @@ def test_it_stops_with_its_job_and_draws_everything_when_it_continues(tmp_path: 
         for number in (signal.SIGSTOP, signal.SIGCONT):
             os.kill(screen, number)
         before = len(shown.heard)
-        shown.until(lambda: b"tools/call" in shown.heard[before:], "everything to be drawn again")
+        shown.until(lambda: b"search" in shown.heard[before:], "everything to be drawn again")
         assert shown.after() == running
 
         shown.press("q")
