@@ -86,7 +86,7 @@ SWITCH_INTERVAL_S: Final = 0.001
 
 
 def _palette_rank(binding: Binding) -> tuple[bool, bool, int]:
-    """Returns where the palette lists a binding: as in the foot, then those that the foot omits, then the general ones."""
+    """Returns where the palette lists a binding: as in the foot, then those that the foot omits, then general ones."""
     return binding.action in GENERAL_ACTIONS, not binding.show, rank_of(binding.action)
 
 

@@ -120,6 +120,7 @@ PALETTE_CSS: Final = """
         & .table--head { text-style: bold underline; }
         & .input--cursor, & .input--selection, & .text-area--cursor, & .text-area--selection { text-style: reverse; }
         & .foot--hover { text-style: bold reverse; }
+        & .foot--disabled { text-style: dim; }
         & PaletteScreen .table--blurred { text-style: bold reverse; }
         & ConfirmScreen, & LineScreen, & FilePrompt, & ChoiceScreen, & PaletteScreen { background: transparent; }
     }

@@ -183,12 +183,11 @@ class TrafficRows:
             room = self._content_width - (cells(note) + 2 if note and not has_note_before else 0)
             gist = call_gist(request_excerpt(gist, answer.details, room), answer.details)
         is_fitting = sum(cells(span.text) for span in what_cell) <= self._name_width
-        is_alone = (
-            gist and is_fitting and not (note or loss or latency_cell.text or any(span.text for span in status_cell))
-        )
+        is_alone = gist and is_fitting and is_blank and not loss and (has_note_before or not note)
         if is_alone and self._content_width < MIN_CONTENT_CELLS and self._content_width < self._request_width:
             # It begins where its status would be: the empty cells have room for more of it.
-            status_cell, gist, spilling_column = (Span(gist, "dim"),), "", "status"
+            note_spans = (Span(f"{note}  ", "accent"),) if note else ()
+            status_cell, gist, spilling_column = (*note_spans, Span(gist, "dim")), "", "status"
         http = self.reading.http.answer(answer.http)
         cell_spans |= {
             "what": what_cell,

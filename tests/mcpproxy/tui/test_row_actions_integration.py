@@ -79,13 +79,13 @@ class TestMarks:
             assert list(stage.traffic.listing.entries()) == [6]
             await stage.press("escape", "escape")
             # In a narrow terminal, a note uses the free space, and a mark does not cut the clock.
-            await stage.resize((74, 24))
+            await stage.resize((77, 24))
             for row, note in ((1, "why"), (2, "why does it come so late here"), (3, "the first call of all")):
                 stage.traffic.table.go(row)
                 await noted(stage, note)
                 await stage.see(note)
             await stage.see("◆+0.002")
-            await stage.see("notifications/initialized  why does it come so late here", "tools/call search")
+            await stage.see("notifications/initialized  why does it come so late here", "call search")
             await stage.press("t", "t")
             await stage.until(lambda: re.search(r"◆\d\d:\d\d:\d\d\.\d\d ", stage.text()))
             # A mark that cannot be saved is reported, and nothing is lost.

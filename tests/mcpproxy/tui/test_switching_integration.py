@@ -77,9 +77,10 @@ async def what_is_typed_stays_text(stage: Stage) -> None:
 
 async def help_says_that_they_lead_to_each_other(stage: Stage) -> None:
     await stage.open()
-    await stage.press("question_mark", "G")
+    await stage.press("question_mark", "/", *"places")
     assert isinstance(stage.app.screen, HelpScreen)
-    await stage.see("screens of a capture", "  Q  ")
+    await stage.see("  Q  SQL", "  L  latency")
+    await stage.press("enter")
 
 
 async def sql_over_all_captures_leads_to_no_screen_of_one(stage: Stage) -> None:
