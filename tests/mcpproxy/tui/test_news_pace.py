@@ -30,15 +30,20 @@ def run(announcements: list[tuple[float, str]], *, urgent: str = "row") -> list[
     loop = _Loop()
     start_s = loop.now_s
 
+    async def reach(time_s: float) -> None:
+        reached: asyncio.Future[None] = loop.create_future()
+        loop.call_at(time_s, reached.set_result, None)
+        await reached
+
     async def announce() -> None:
         pace = NewsPace()
         kinds = {
             kind: lambda kind=kind: passed.append((round(loop.now_s - start_s, 2), kind)) for _, kind in announcements
         }
         for at_s, kind in announcements:
-            await asyncio.sleep(start_s + at_s - loop.now_s)
+            await reach(start_s + at_s)
             pace.announce(kinds[kind], is_urgent=kind == urgent)
-        await asyncio.sleep(2)
+        await reach(loop.now_s + 2)
         assert not pace.is_waiting
 
     with asyncio.Runner(loop_factory=lambda: loop) as runner:

@@ -55,7 +55,7 @@ def test_it_stops_with_its_job_and_draws_everything_when_it_continues(tmp_path: 
     program = (sys.executable, "-c", SHELL)
     shown = Terminal([str(captured(tmp_path))], environment, (80, 24), program, start=subprocess.Popen)
     try:
-        shown.until(lambda: "tools/call" in shown.text())
+        shown.until(lambda: "search" in shown.text())
         running = shown.after()
         assert running != shown.before
         os.write(shown.ours, b"\x1a")
@@ -72,8 +72,9 @@ def test_it_stops_with_its_job_and_draws_everything_when_it_continues(tmp_path: 
         fcntl.ioctl(shown._theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
         shown.screen.resize(30, 100)
         shown.pass_over()
+        before = len(shown.heard)
         os.write(shown.ours, b"fg\n")
-        shown.until(lambda: "tools/call" in shown.text() and "quit" in "".join(shown.text().split("\n")[-2:]))
+        shown.until(lambda: b"search" in shown.heard[before:] and "quit" in shown.text())
         assert shown.after() == running
         assert switched(shown, 1049) == "h"
         assert "stopped" not in shown.text()
@@ -82,8 +83,8 @@ def test_it_stops_with_its_job_and_draws_everything_when_it_continues(tmp_path: 
         (screen,) = children(launcher)
         for number in (signal.SIGSTOP, signal.SIGCONT):
             os.kill(screen, number)
-        before = len(shown.heard)
-        shown.until(lambda: b"tools/call" in shown.heard[before:], "everything to be drawn again")
+        seen = len(shown.heard)
+        shown.until(lambda: b"search" in shown.heard[seen:], "everything to be drawn again")
         assert shown.after() == running
 
         shown.press("q")
