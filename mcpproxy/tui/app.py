@@ -464,7 +464,7 @@ class TuiApp(Host):
 
         for entry in entries():
             yield PaletteCommand(
-                entry.word.capitalize(),
+                "SQL" if entry.word == "sql" else entry.word.capitalize(),
                 key_of(entry.word, entry.key),
                 entry.help,
                 partial(self.action_enter, entry.key),

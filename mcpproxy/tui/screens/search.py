@@ -112,7 +112,7 @@ class SearchScreen(ListScreen):
             parse(text_term(self.run.text))
         except FilterError as error:
             self.run.trouble = error.problem
-            notify(self.app, f"this text cannot be searched for: {error.problem}", bad=True)
+            notify(self.app, f"cannot search for this text: {error.problem}", bad=True)
         else:
             self.run.start()
         self.set_interval(RENEWAL_INTERVAL_S, self.table.renew)
