@@ -44,6 +44,7 @@ ROWS: Final = (
     HelpRow("S", "search all sessions for a text", "search"),
     HelpRow("e", "export the capture, or a report"),
     HelpRow("d", "delete, after confirmation", "delete"),
+    HelpRow("Esc", "undo mark, filter"),
     HelpRow("traffic"),
     HelpRow("Enter  →  l", "open the detail"),
     HelpRow("!", "what failed or waits, or all", "errors"),

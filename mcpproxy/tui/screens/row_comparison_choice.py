@@ -32,7 +32,7 @@ class RowComparisonChoice:
     def choose(self, row: int | None) -> None:
         """Mark a row or, if one is marked, compare the two; the one that came first is the old side.
 
-        If the marked row is chosen again, its call is compared with the one before of the same method and name.
+        If the marked row is chosen again, its call is compared with the previous one of the same method and name.
 
         Args:
             row: the row, or None if there is none at the cursor.

@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 
 from analysis.filter import FilterError, parse
 from mcpproxy.tui.data.capture_list import CaptureList, ListedCapture
-from mcpproxy.tui.data.searching import SearchResult, SearchRun
+from mcpproxy.tui.data.search_run import SearchResult, SearchRun
 from mcpproxy.tui.data.session_search import text_term
 from mcpproxy.tui.messages import CaptureUnreadable, OpenRequested, Progressed
 from mcpproxy.tui.safe_text import SafeText, notify
