@@ -48,7 +48,7 @@ class ColumnChoiceScreen(ModalScreen[Sequence[str] | None]):
     """
 
     DEFAULT_CSS = """
-    ColumnChoiceScreen { align: center middle; background: $background 30%; }
+    ColumnChoiceScreen { align: center middle; background: $background 30%; overflow: hidden; }
     ColumnChoiceScreen Vertical { width: 44; max-width: 100%; max-height: 100%; border: round $accent; padding: 0 1; }
     ColumnChoiceScreen SafeText { height: 2; dock: bottom; }
     """

@@ -49,9 +49,10 @@ class FilePrompt(ModalScreen[NewFile | None]):
 
     app: Host
 
+    # In a tiny terminal, a scroll bar would take so much room that none is needed, and would come and go for ever.
     DEFAULT_CSS = """
-    FilePrompt { align: center bottom; background: $background 30%; }
-    FilePrompt Vertical { height: auto; background: $panel; border-top: solid $accent; }
+    FilePrompt { align: center bottom; background: $background 30%; overflow: hidden; }
+    FilePrompt Vertical { height: auto; max-height: 100%; background: $panel; border-top: solid $accent; }
     FilePrompt SafeText { height: auto; max-height: 3; padding: 0 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [

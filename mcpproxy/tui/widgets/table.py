@@ -432,7 +432,8 @@ class Table(ScrollView, can_focus=True):
     def render_lines(self, crop: Region) -> list[Strip]:
         """Draw the lines of a region. All rows are announced first, so that they are read together.
 
-        Textual's own method would prepare each line for borders and effects, which a table does not have.
+        Textual's own method also prepares each line for a border, which most tables do not have, and for effects, which
+        none has.
         """
         self._drawn_top = int(self.scroll_y)
         self._prefetch(self._drawn_top)
@@ -443,6 +444,8 @@ class Table(ScrollView, can_focus=True):
         else:
             blurred = self.get_component_rich_style("table--blurred", partial=True)
             self._cursor_styles = role_styles(self, base + blurred, "table")
+        if any(self.gutter):
+            return super().render_lines(crop)
         look = self.size, self._drawn_top, self._plain_styles, self._cursor_styles
         if look != self._look:
             self._look = look

@@ -241,7 +241,7 @@ def test_hostile_captures_act_on_nothing(tmp_path: Path) -> None:
 
     async def act(stage: Stage) -> None:
         screen = await compared(stage, "=", "down", "=")
-        await stage.see("tab pane", "z full")
+        await stage.see("tab pane", "x swap")
         for key in "12345":
             await stage.press(key)
             await stage.squeezed()

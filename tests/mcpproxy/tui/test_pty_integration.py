@@ -142,7 +142,7 @@ def test_any_size_is_drawn_and_left(tmp_path: Path, size: tuple[int, int]) -> No
 def test_the_terminal_is_as_it_was(tmp_path: Path) -> None:
     path = captured(tmp_path)
     with terminal(tmp_path, str(path), is_cold=True) as shown:
-        shown.until(lambda: "tools/call" in shown.text())
+        shown.until(lambda: "call search" in shown.text())
         assert shown.after() != shown.before
         shown.press("q")
         shown.until(lambda: shown.process.poll() is not None)
@@ -158,7 +158,7 @@ def test_the_terminal_is_as_it_was(tmp_path: Path) -> None:
 def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
     path = captured(tmp_path)
     with terminal(tmp_path, str(path), more={"NO_COLOR": "1"}) as shown:
-        shown.until(lambda: "tools/call" in shown.text())
+        shown.until(lambda: "call search" in shown.text())
         # On the terminal's own background, the cursor is shown in reverse, in the list, the detail and the filter.
         shown.until(lambda: {cell.reverse for cell in list(shown.screen.buffer[2].values())[:70]} == {True})
         shown.press("\r")
@@ -199,7 +199,7 @@ PASTED = ("/\x1b[200~quiet\x1b[201~e", "\nquiete ")
 def test_what_is_typed_at_once_goes_where_the_keys_before_lead(tmp_path: Path, typed: list[tuple[str, str]]) -> None:
     with terminal(tmp_path, str(captured(tmp_path)), size=(140, 24)) as shown:
         for keys, seen in typed:
-            shown.until(lambda: "tools/call" in shown.text())
+            shown.until(lambda: "call search" in shown.text())
             assert seen not in shown.text(), f"before {keys!r}"
             os.write(shown.ours, f"gj\r\t{keys}".encode())
             shown.until(lambda: seen in shown.text(), f"{seen!r} after {keys!r}")  # noqa: B023 - asked at once
@@ -214,7 +214,7 @@ def test_what_is_typed_at_once_goes_where_the_keys_before_lead(tmp_path: Path, t
 def test_a_signal_ends_it_and_the_terminal_is_as_it_was(tmp_path: Path, number: signal.Signals) -> None:
     path = captured(tmp_path)
     with terminal(tmp_path, str(path)) as shown:
-        shown.until(lambda: "tools/call" in shown.text())
+        shown.until(lambda: "call search" in shown.text())
         shown.process.send_signal(number)
         shown.until(lambda: shown.process.poll() is not None)
         shown.listen()
@@ -232,7 +232,7 @@ def test_a_signal_that_is_no_request_ends_it_as_such_and_the_terminal_is_as_it_w
     tmp_path: Path, number: signal.Signals
 ) -> None:
     with terminal(tmp_path, str(captured(tmp_path))) as shown:
-        shown.until(lambda: "tools/call" in shown.text())
+        shown.until(lambda: "call search" in shown.text())
         shown.process.send_signal(number)
         shown.until(lambda: shown.process.poll() is not None)
         shown.listen()
@@ -244,7 +244,7 @@ def test_a_signal_that_is_no_request_ends_it_as_such_and_the_terminal_is_as_it_w
 
 def test_a_signal_ends_it_where_the_terminal_takes_nothing_more(tmp_path: Path) -> None:
     with terminal(tmp_path, str(captured(tmp_path))) as shown:
-        shown.until(lambda: "tools/call" in shown.text())
+        shown.until(lambda: "call search" in shown.text())
         # Stop the output as Ctrl-S does, so that drawing blocks.
         termios.tcflow(shown._theirs, termios.TCOOFF)
         os.write(shown.ours, b"?\x1b" * 40)
@@ -258,7 +258,7 @@ def test_it_ends_when_the_terminal_is_gone_and_no_signal_tells(tmp_path: Path) -
     environment = {**os.environ, "HOME": str(tmp_path), "TERM": "xterm-256color"}
     shown = Terminal([str(captured(tmp_path))], environment, (80, 24), start=starting())
     try:
-        shown.until(lambda: "tools/call" in shown.text())
+        shown.until(lambda: "call search" in shown.text())
         os.close(shown.ours)
         assert shown.process.wait(DEADLINE_S) == 128 + signal.SIGHUP
     finally:

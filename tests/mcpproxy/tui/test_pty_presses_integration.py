@@ -41,20 +41,19 @@ def test_how_few_keys_lead_to_what_is_looked_for(tmp_path: Path) -> None:
         shown.until(lambda: "each row is" in shown.text(), "the views")
         shown.press("select request, outcome from calls order by request desc limit 3\r")
         shown.until(lambda: "3 rows" in shown.text(), "the rows")
-        shown.press("\t")
         shown.press("\r")
         # The last call has no response.
         shown.until(lambda: "16 frames" in shown.text() and "unanswered" in shown.text(), "the frame")
         shown.press("\r")
         shown.until(lambda: "frame 17" in shown.text(), "its detail")
-        # Two keys lead to the slowest call, and three to its response.
+        # Two keys lead to the response of the slowest call, and three to its request.
         chosen(shown, "timed")
         shown.press("L")
         shown.until(lambda: "701ms" in shown.text(), "the latencies")
         shown.press("w")
-        shown.until(lambda: "frame 12" in shown.text() and "n: 5" in shown.text(), "the slowest call")
+        shown.until(lambda: "frame 13" in shown.text() and "\n found 5 " in shown.text(), "its response, as text")
         shown.press("p")
-        shown.until(lambda: "frame 13" in shown.text() and "\n found 5 " in shown.text(), "its answer, as text")
+        shown.until(lambda: "frame 12" in shown.text() and "n: 5" in shown.text(), "the slowest call")
         # Two keys copy a row as a curl command.
         chosen(shown, "library")
         shown.press("\r")

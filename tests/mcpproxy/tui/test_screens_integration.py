@@ -454,7 +454,7 @@ class TestEverywhere:
         async def all_that_is_asked_for(stage: Stage) -> None:
             await pressed(stage, "Q", "ctrl+u", *"from latency", "ctrl+j", "enter")
             await stage.until(lambda: stage.app.sql.result is not None)
-            await pressed(stage, "tab", "right", "enter", "escape", "escape", "escape", "enter")
+            await pressed(stage, "right", "enter", "escape", "escape", "escape", "enter")
             await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
             await pressed(stage, "M", "x", "escape", "c")
             await stage.until(lambda: isinstance(stage.app.screen, ChoiceScreen))

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 import stat
 import time
 from itertools import pairwise
@@ -191,13 +192,17 @@ def much(less: int = 1) -> dict[str, str]:
     }
 
 
+JOINED_EMOJI = r"(?<=[\u2190-\u2bff\U0001f000-\U0001faff\ufe0f])\u200d(?=[\u2190-\u2bff\U0001f000-\U0001faff])"
+"""A joiner between two emoji, which hides nothing."""
+
+
 class TestSafety:
     """Hostile text, odd text, and much text."""
 
     @pytest.mark.parametrize("evil", HOSTILE)
     def test_nothing_acts_and_nothing_hides(self, evil: str) -> None:
         for made in (result(block(evil)), text(evil.encode("utf-8", "surrogatepass")), result({evil: evil})):
-            assert all(char.isprintable() for line in made for char in line)
+            assert all(char.isprintable() for line in made for char in re.sub(JOINED_EMOJI, "", line))
 
     def test_hidden_characters_are_pointed_out(self, tmp_path: Path) -> None:
         answer = json.dumps({"jsonrpc": "2.0", "id": 1, "result": block("fine\u202e\u200b")}).encode()

@@ -63,7 +63,7 @@ async def all_calls_of_the_turn_are_listed_and_lead_to_other_servers_and_back(st
 
 
 async def the_foot_of_a_wide_screen_names_the_key(stage: Stage) -> None:
-    await stage.resize((140, 30))
+    await stage.resize((180, 30))
     await stage.open("search")
     await stage.see("P turn")
 
