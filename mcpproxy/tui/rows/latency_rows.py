@@ -24,7 +24,7 @@ MAX_MEASURED_ROWS: Final = 200
 MAX_NAME_CHARS: Final = 200
 """The maximum length of a method with its name, in characters."""
 UNANSWERED_COLUMN: Final = Column("unanswered", "unanswered", 10, is_right_aligned=True)
-"""How many calls got no response. It has no place if all did."""
+"""How many calls got no response. The column is left out if all got one."""
 COLUMNS: Final = (
     Column("call", "method / name", 20, stretch=True),
     Column("asked", "n", 7, is_right_aligned=True),

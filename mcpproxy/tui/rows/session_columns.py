@@ -1,6 +1,6 @@
-"""Session columns: columns of the list of sessions that are as wide as what the sessions say, the bars get the rest.
+"""Session columns: fits the columns of the list of sessions to their texts; the bars get the rest.
 
-A column that once was wide stays wide, so that the list does not tremble while sessions are being recorded.
+A column that once was wide stays wide, so that the columns do not jump while sessions are being recorded.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from mcpproxy.wording.cells import cells
 MAX_NAME_CELLS: Final = 40
 """The maximum width of the name of a server or a client, in cells."""
 NAME_COLUMNS: Final = ("server", "client")
-"""The columns with names: what a session does not say is shown in several of them."""
+"""The columns with names."""
 MAX_USUAL_DROP: Final = 7
 """The columns that are dropped before this one are shown only if there is room for whole names, too."""
 BAR_COLUMN: Final = "traffic"

@@ -15,7 +15,7 @@ from mcpproxy.tui.rows.tool_rows import COLUMNS, ToolRows
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
-from mcpproxy.tui.screens.limiting import TO_LIMIT, Limit
+from mcpproxy.tui.screens.limit import TO_LIMIT, Limit
 from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_SORT, descending
 from mcpproxy.tui.widgets.clickable_line import ClickableLine, Piece
 from mcpproxy.tui.widgets.detail_box import MARGIN, MIN_DETAIL_WIDTH

@@ -162,7 +162,7 @@ def row_choices(listed: Callable[[], Sequence[int]], marked: Callable[[], Sequen
     """
     choices = [ExportedRows(count_text(len(listed()), "row"), listed)]
     if count := len(marked()):
-        choices.append(ExportedRows(f"the {count_text(count, 'marked row')}", marked, "-marked"))
+        choices.append(ExportedRows(count_text(count, "marked row"), marked, "-marked"))
     return choices
 
 

@@ -17,7 +17,7 @@ from mcpproxy.tui.rows.latency_rows import COLUMNS, SORT_COLUMNS, LatencyRows
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
-from mcpproxy.tui.screens.limiting import TO_LIMIT, Limit
+from mcpproxy.tui.screens.limit import TO_LIMIT, Limit
 from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_SORT, descending
 from mcpproxy.tui.widgets.clickable_line import ClickableLine
 from mcpproxy.tui.widgets.foot import Foot
@@ -228,7 +228,7 @@ class LatencyScreen(CaptureScreen):
 
     @on(Table.RowSelected, "#slowest")
     def _choose_slow_call(self) -> None:
-        """Go to the answer of a call."""
+        """Go to the response to a call."""
         row = self.detail.slow_answer()
         if row is not None:
             self.app.show(row, is_detailed=True)
@@ -242,11 +242,11 @@ class LatencyScreen(CaptureScreen):
             self.app.select(self.limit.narrowed(text + extra_terms))
 
     def action_slowest(self) -> None:
-        """Go to the answer of the slowest call of the kind at the cursor."""
+        """Go to the response to the slowest call of the kind at the cursor."""
         self._go_to_slowest([self.selected] if self.selected is not None else [])
 
     def action_slowest_of_all(self) -> None:
-        """Go to the answer of the slowest call of all kinds."""
+        """Go to the response to the slowest call of all kinds."""
         self._go_to_slowest(self._rows.items)
 
     def _go_to_slowest(self, candidates: Sequence[KindFigures]) -> None:

@@ -32,7 +32,7 @@ class RowComparisonChoice:
     def choose(self, row: int | None) -> None:
         """Mark a row or, if one is marked, compare the two; the one that came first is the old side.
 
-        If the marked row is chosen again, its call is compared with the one before of the same method and name.
+        If the marked row is chosen again, its call is compared with the previous one of the same method and name.
 
         Args:
             row: the row, or None if there is none at the cursor.
@@ -46,7 +46,7 @@ class RowComparisonChoice:
         elif row != self.marked:
             self._compare(self.marked, row)
         elif self._reading.call(row) is None:
-            notify(self._screen.app, "this row is no call: press = on the row to compare it with")
+            notify(self._screen.app, "this row is not a call; press = on the row to compare it with")
         else:
             self._row_actions.run_on_row(self._find_previous)
 
@@ -57,7 +57,7 @@ class RowComparisonChoice:
 
     def _compare_with_previous(self, previous_row: int | None, row: int) -> None:
         if previous_row is None:
-            notify(self._screen.app, "no earlier call of this method and name: press = on the row to compare it with")
+            notify(self._screen.app, "no earlier call of this method and name; press = on the row to compare it with")
         else:
             self._compare(previous_row, row)
 

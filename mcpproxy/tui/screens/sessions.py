@@ -435,7 +435,7 @@ class SessionsScreen(ListScreen):
             *self._waiting_pieces(),
         ]
         if self._comparison_choice.marked is not None:
-            spans = [Span("  ◆ marked: = on another compares both, = again: with the one before", "accent")]
+            spans = [Span("  ◆ marked: = on another compares both, here with the previous one", "accent")]
         if self.box.words:
             spans.append(Span(f"  filter: {self.box.words} ({len(self._rows):,})", "accent"))
         if self.order != self.SORTS[0]:
@@ -482,7 +482,7 @@ class SessionsScreen(ListScreen):
         self.update_rows()
 
     def action_waiting(self) -> None:
-        """Go to the call that has waited longest in the session at the cursor or, if none waits there, in all."""
+        """Go to the call that has waited longest in the session at the cursor or, if none waits there, in any."""
         self._go_to_longest_wait(self.selected)
 
     def action_waiting_in_all(self) -> None:

@@ -73,7 +73,7 @@ def marked_spans(name: str) -> list[Span]:
     Args:
         name: the name of the row, such as `frame 9`.
     """
-    return [Span(f"  = {name}: = on another row compares both, again: with the call before", "accent")]
+    return [Span(f"  = {name}: = on another row compares both, here with the previous call", "accent")]
 
 
 def _state_spans(reading: Reading, state: TitleState) -> list[Span]:

@@ -121,7 +121,7 @@ class ExpressionBox(Vertical):
             self._saved = saved_filters()
             is_kept = self._saved.get(name, "") == text
             outcome = f"saved as @{name}" if text else f"@{name} is deleted"
-            notify(self.app, outcome if is_kept else "the state directory cannot be written", bad=not is_kept)
+            notify(self.app, outcome if is_kept else "cannot write to the state directory", bad=not is_kept)
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:

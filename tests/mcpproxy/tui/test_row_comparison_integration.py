@@ -87,7 +87,7 @@ async def what_cannot_be_compared_is_said_and_escape_removes_the_mark(stage: Sta
     assert isinstance(stage.app.screen, TrafficScreen)
     stage.traffic.table.go(2)
     await stage.press("equals_sign", "equals_sign")
-    await stage.see("this row is no call")
+    await stage.see("this row is not a call")
     await stage.press("escape", "G", "equals_sign")
     await stage.see("only messages can be compared")
 
