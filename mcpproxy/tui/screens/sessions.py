@@ -261,6 +261,7 @@ class SessionsScreen(ListScreen):
         super().__init__()
         self.capture_list = capture_list
         self.box = WordBox("words in server, client, revision, …", of="sessions", id="filter")
+        self.box.known_words = self._known_words
         self._deletion = Deletion(self, self.update_rows)
         self._exporter = Exporter(self, self.show_title)
         self._comparison_choice = ComparisonChoice(self)
@@ -415,6 +416,10 @@ class SessionsScreen(ListScreen):
         state = "live" if capture.is_live else summary.state if capture.has_full_summary else ""
         fields = (summary.client, summary.server, *summary.revisions, summary.transport, summary.ending)
         return " ".join(filter(None, (capture.server, state, short_name(capture.path), *fields))).lower()
+
+    def _known_words(self) -> list[str]:
+        """The words of all sessions."""
+        return [word for capture in self._known_captures for word in self._searchable_text(capture).split()]
 
     def _order(self, capture: ListedCapture) -> tuple[bool, float | str]:
         summary = capture.summary or Summary()
