@@ -69,6 +69,10 @@ class CommandBox(WordBox):
         """Choose the previous or next command."""
         self.post_message(self.Stepped(-by))
 
+    def action_complete(self) -> None:
+        """Choose the next command."""
+        self.post_message(self.Stepped(1))
+
 
 class PaletteScreen(ModalScreen[None]):
     """The commands, above the screen that they act on."""

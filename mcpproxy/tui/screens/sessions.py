@@ -84,6 +84,8 @@ class SessionRows(MemoryRows[ListedCapture]):
         self._findings = findings
         self.traffic_width = len("abandoned")
         """The width of the column with the bars, in cells."""
+        self.bars_width = self.traffic_width
+        """The width of the bars, in cells; what the column has besides is for the problems of sessions."""
 
     def prefetch(self, first: int, last: int) -> None:
         """Request that these captures are read before all others."""
@@ -148,10 +150,17 @@ class SessionRows(MemoryRows[ListedCapture]):
             ),
             "errors": (Span(units.short_count(summary.failures), "bad" if summary.failures else "dim"),),
             "p95": (Span(units.brief_duration(summary.p95_ns), "plain"),),
-            "traffic": trouble_cell(summary, self.traffic_width)
-            or (Span(sparkline(summary.traffic, self.traffic_width), "accent"),),
+            "traffic": self._traffic_cell(summary),
             "lasted": (Span(units.brief_duration(_lasted_ns(summary, is_live=capture.is_live)), "dim"),),
         }
+
+    def _traffic_cell(self, summary: Summary) -> Sequence[Span]:
+        """The bars, and the most important problem after them or, if there is too little room for both, instead."""
+        room = self.traffic_width - self.bars_width - 1
+        if room <= 0 and (trouble := trouble_cell(summary, self.traffic_width)):
+            return trouble
+        bars = sparkline(summary.traffic, self.bars_width)
+        return (Span(f"{bars:<{self.bars_width + 1}}", "accent"), *trouble_cell(summary, self.traffic_width))
 
 
 def _revision_cell(summary: Summary) -> Sequence[Span]:
@@ -222,11 +231,10 @@ def age_role(summary: Summary, *, live: bool) -> Role:
 
 
 def sparkline(traffic: Sequence[int], width: int) -> str:
-    """Returns counts as bars; a bar is never empty if there was traffic."""
-    if not traffic:
-        return ""
-    cuts = [len(traffic) * number // width for number in range(width + 1)]
-    sums = [sum(traffic[start : max(end, start + 1)]) for start, end in pairwise(cuts)]
+    """Returns counts as at most `width` bars, one for each count or several; none is empty if there was traffic."""
+    width = min(width, len(traffic))
+    cuts = [len(traffic) * number // width for number in range(width + 1)] if width else []
+    sums = [sum(traffic[start:end]) for start, end in pairwise(cuts)]
     return blocks(sums)
 
 
@@ -261,6 +269,7 @@ class SessionsScreen(ListScreen):
         super().__init__()
         self.capture_list = capture_list
         self.box = WordBox("words in server, client, revision, …", of="sessions", id="filter")
+        self.box.known_words = self._known_words
         self._deletion = Deletion(self, self.update_rows)
         self._exporter = Exporter(self, self.show_title)
         self._comparison_choice = ComparisonChoice(self)
@@ -307,10 +316,15 @@ class SessionsScreen(ListScreen):
         """Fit the columns to what the sessions say, and the bars to their column."""
         table, rows = self.table, self._rows
         width = table.room.width or self.app.size.width - 1
-        # Until its header is read, a capture has the name of its folder.
-        lines = (rows.line(row) for row, capture in enumerate(rows.items[:MAX_MEASURED_ROWS]) if capture.has_begun)
-        table.set_columns(self._columns.fitted(lines, width))
-        rows.traffic_width = table.widths(width).get("traffic", rows.traffic_width)
+        is_wider = True
+        while is_wider:
+            # Until its header is read, a capture has the name of its folder.
+            lines = (rows.line(row) for row, capture in enumerate(rows.items[:MAX_MEASURED_ROWS]) if capture.has_begun)
+            table.set_columns(self._columns.fitted(lines, width))
+            traffic_width = table.widths(width).get("traffic", rows.traffic_width)
+            # In a wider column, problems are said in longer words.
+            is_wider = traffic_width > rows.traffic_width
+            rows.traffic_width, rows.bars_width = traffic_width, self._columns.bars_width(traffic_width)
         table.renew()
 
     def on_unmount(self) -> None:
@@ -415,6 +429,10 @@ class SessionsScreen(ListScreen):
         state = "live" if capture.is_live else summary.state if capture.has_full_summary else ""
         fields = (summary.client, summary.server, *summary.revisions, summary.transport, summary.ending)
         return " ".join(filter(None, (capture.server, state, short_name(capture.path), *fields))).lower()
+
+    def _known_words(self) -> list[str]:
+        """The words of all sessions."""
+        return [word for capture in self._known_captures for word in self._searchable_text(capture).split()]
 
     def _order(self, capture: ListedCapture) -> tuple[bool, float | str]:
         summary = capture.summary or Summary()
