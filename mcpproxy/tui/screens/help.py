@@ -106,7 +106,7 @@ ROWS: Final = (
     HelpRow("s", "sort by the next column"),
     HelpRow("Tab", "to the histogram, and back"),
     HelpRow("A", "of all calls, or of the filter", "limit"),
-    HelpRow("a", "one axis for all shapes", "axis"),
+    HelpRow("a", "own axis for each shape", "axis"),
     HelpRow("timeline"),
     HelpRow("Enter", "the exchange in the traffic"),
     HelpRow("+ -  ← →", "zoom around the cursor, pan"),
