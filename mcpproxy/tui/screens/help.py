@@ -110,7 +110,7 @@ ROWS: Final = (
     HelpRow("s", "sort by the next column"),
     HelpRow("Tab", "to the histogram, and back"),
     HelpRow("A", "all calls, or the filtered ones", "limit"),
-    HelpRow("a", "one axis for all shapes", "axis"),
+    HelpRow("a", "own axis for each shape", "axis"),
     HelpRow("timeline"),
     HelpRow("Enter", "the exchange in the traffic"),
     HelpRow("+ -  ← →", "zoom around the cursor, pan"),

@@ -8,7 +8,6 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from analysis.conversation.durations import octave_ns
 from analysis.protocol.methods import OPENING_METHODS
 from mcpproxy.tui.data.latencies import KindFigures, Latencies
 from mcpproxy.tui.messages import CaptureGrown, Progressed
@@ -25,7 +24,6 @@ from mcpproxy.tui.widgets.kind_detail import KindDetail, in_time_text, late_text
 from mcpproxy.tui.widgets.table import Table
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Span
-from mcpproxy.wording.units import brief_duration
 
 OTHER_LINES: Final = 3
 """The lines of the title and the keys."""
@@ -61,7 +59,7 @@ class LatencyScreen(CaptureScreen):
         self.limit = Limit(capture.limit)
         self.latencies = Latencies(capture.reading, self.limit.selection(capture.reading))
         self._rows = LatencyRows()
-        self._shares_axis = False
+        self._shares_axis = True
         self._histogram_wait: Future[None] | None = None
         """Ends the wait of keys that are meant for the histogram; None unless keys wait for one."""
         bind_switches(self._bindings, "latency")
@@ -140,11 +138,6 @@ class LatencyScreen(CaptureScreen):
         answered_count, late_count = sum(figures.answered for figures in rows), sum(figures.late for figures in rows)
         responses = f"{count_text(answered_count, 'response')}{in_time_text(late_count)}{late_text(late_count)}"
         spans = self.limit.title_spans(self.size.width, is_searching=self.latencies.is_searching)
-        if self._rows.axis is not None:
-            low, high = self._rows.axis
-            spans.append(
-                Span(f"  shapes {brief_duration(octave_ns(low)[0])}–{brief_duration(octave_ns(high)[1])}", "dim")
-            )
         spans.append(Span(f"  {count_text(len(rows), 'kind')} of requests, {responses}", "dim"))
         spans.append(Span(f"  by {self.order}", "dim"))
         if reading.is_live and reading.index.tail.is_at_end:
@@ -200,7 +193,7 @@ class LatencyScreen(CaptureScreen):
             super().action_panes()
 
     def action_axis(self) -> None:
-        """Let the shapes of all rows share one axis, or give each its own again."""
+        """Give the shape of each row an axis of its own, or let all share one again."""
         self._shares_axis = not self._shares_axis
         self.update_rows()
 
