@@ -21,6 +21,8 @@ INDENT: Final = 2
 MIN_SIDE_CELLS: Final = 8
 """The minimum width of the values of a side, in cells."""
 _SEPARATOR_CELLS: Final = 3
+_SIGN_ROLES: Final[dict[str, Role]] = {"│": "dim", "-": "bad", "+": "accent", "≠": "warm"}
+"""The colour of the sign between both sides: what was removed and what was added have the same colours everywhere."""
 
 Lines = list[list[Span]]
 
@@ -106,7 +108,7 @@ def side_by_side(line: AlignedLine, side_cells: int) -> Iterator[list[Span]]:
         return
     indent = min(INDENT * line.depth, side_cells // 2)
     sign = "│" if line.is_equal else "-" if line.new is None else "+" if line.old is None else "≠"
-    separator = Span(f" {sign} ", "dim" if line.is_equal else "bad")
+    separator = Span(f" {sign} ", _SIGN_ROLES[sign])
     old_other, new_other = (line.old, line.new) if line.is_equal else (line.new, line.old)
     old_pieces = marked_pieces(line.old, old_other, "bad", side_cells - indent)
     new_pieces = marked_pieces(line.new, new_other, "accent", side_cells - indent)

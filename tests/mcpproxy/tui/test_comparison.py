@@ -158,7 +158,7 @@ def test_values_are_next_to_each_other_and_what_differs_is_marked() -> None:
     spans = [span for line in change_lines(outcome, ORDINARY, detail, 77) for span in line]
     assert [span.text for span in spans if span.role == "accent" and span.text == "error"] == ["error"]
     assert [span.text for span in spans if span.role == "bad" and span.text == "result"] == ["result"]
-    assert [span.text for span in spans if span.text in (" ≠ ", " + ")] == [" ≠ ", " + "]
+    assert [span for span in spans if span.text in (" ≠ ", " + ")] == [(" ≠ ", "warm"), (" + ", "accent")]
 
 
 def test_a_change_without_values_shows_the_definitions_that_it_is_about(tmp_path: Path) -> None:
