@@ -40,6 +40,7 @@ ROWS: Final = (
     HelpRow("/", "filter by words as you type"),
     HelpRow("=", "mark; on another: compare", "compare"),
     HelpRow("= =", "compare with the one before"),
+    HelpRow("!", "what failed in it, or waits"),
     HelpRow("w", "the call that waits longest"),
     HelpRow("S", "find a text in all sessions", "search"),
     HelpRow("e", "export the capture, or a report"),

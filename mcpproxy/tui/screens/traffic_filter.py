@@ -31,6 +31,11 @@ TROUBLE_TERM: Final = "has:failure or has:waiting"
 _TROUBLE_TERMS: Final = frozenset({FAILURES_TERM, TROUBLE_TERM, f"({TROUBLE_TERM})"})
 
 
+def trouble_term(*, is_live: bool) -> str:
+    """Returns the term for what went wrong in a capture."""
+    return TROUBLE_TERM if is_live else FAILURES_TERM
+
+
 class _ListState(NamedTuple):
     """What the list shows before an expression is typed."""
 
@@ -305,10 +310,9 @@ class TrafficFilter:
         """Restrict the rows to errors and requests without a response, or undo this."""
         if not _TROUBLE_TERMS.isdisjoint(self._terms):
             self.apply(" ".join(term for term in self._terms if term not in _TROUBLE_TERMS))
-        elif not self._reading.is_live:
-            self._add_term(FAILURES_TERM)
         else:
-            self._add_term(f"({TROUBLE_TERM})" if self._terms else TROUBLE_TERM)
+            term = trouble_term(is_live=self._reading.is_live)
+            self._add_term(f"({term})" if self._terms and term == TROUBLE_TERM else term)
 
     def _add_term(self, term: str) -> None:
         """Restrict the rows by one more term."""
