@@ -40,6 +40,7 @@ ROWS: Final = (
     HelpRow("/", "filter by words as you type"),
     HelpRow("=", "mark; on another: compare", "compare"),
     HelpRow("= =", "compare with the previous one"),
+    HelpRow("!", "what failed in it, or waits"),
     HelpRow("w", "the call that has waited longest"),
     HelpRow("S", "search all sessions for a text", "search"),
     HelpRow("e", "export the capture, or a report"),

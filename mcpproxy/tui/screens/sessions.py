@@ -28,6 +28,7 @@ from mcpproxy.tui.screens.list_screen import TO_FILTER, TO_SORT, ListScreen
 from mcpproxy.tui.screens.longest_wait import NOTHING_WAITS, session_with_longest_wait, waiting_pieces
 from mcpproxy.tui.screens.prompts import LineScreen
 from mcpproxy.tui.screens.search import SearchScreen
+from mcpproxy.tui.screens.traffic_filter import trouble_term
 from mcpproxy.tui.widgets.clickable_line import ClickableLine, Piece
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.table import Column, MemoryRows, Table, TableLine
@@ -248,6 +249,7 @@ class SessionsScreen(ListScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         TO_FILTER,
         TO_SORT,
+        Binding("exclamation_mark", "errors", "errors", id="errors"),
         Binding("w", "waiting", "waiting", id="waiting"),
         Binding("equals_sign", "compare", "compare", id="compare"),
         Binding("e", "export", "export", id="export"),
@@ -498,6 +500,14 @@ class SessionsScreen(ListScreen):
             return
         self._comparison_choice.choose(capture, self.capture_list.captures)
         self.update_rows()
+
+    def action_errors(self) -> None:
+        """Show what went wrong in the session at the cursor, and what waits in it."""
+        capture = self.selected
+        if capture is None:
+            notify(self.app, "nothing is selected")
+            return
+        self.post_message(OpenRequested(capture.path, filter_text=trouble_term(is_live=capture.is_live)))
 
     def action_waiting(self) -> None:
         """Go to the call that has waited longest in the session at the cursor or, if none waits there, in any."""

@@ -265,10 +265,7 @@ class TrafficScreen(CaptureScreen):
 
     def action_exchanges(self) -> None:
         """Switch between frames and exchanges."""
-        entry = self.entry
-        self.listing.rows.is_exchanges = not self.listing.rows.is_exchanges
-        self.filter.drop()
-        self.listing.show(entry)
+        self.filter.switch_exchanges()
         self._show_place()
 
     def action_beside(self) -> None:

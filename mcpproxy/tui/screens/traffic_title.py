@@ -103,10 +103,13 @@ def _waiting_pieces(reading: Reading) -> list[Piece]:
 
 
 def _match_spans(reading: Reading, scan: CountedScan, *, is_searching: bool) -> list[Span]:
-    """The filter, and how many rows it has selected so far."""
+    """The filter, and how many frames or exchanges it has selected so far."""
     ellipsis = " …" if is_searching else ""
-    counts = f"{len(scan.rows) - scan.login_row_count:,} of {count_text(scan.frame_count, 'frame')}"
-    counts += f" and {count_text(scan.login_count, 'login')}" if scan.login_count else ""
+    if scan.calls is not None:
+        counts = f"{len(scan.calls):,} of {count_text(len(reading.calls), 'exchange')}"
+    else:
+        counts = f"{len(scan.rows) - scan.login_row_count:,} of {count_text(scan.frame_count, 'frame')}"
+        counts += f" and {count_text(scan.login_count, 'login')}" if scan.login_count else ""
     spans = [Span(f"  {scan.row_filter.text}", "accent"), Span(f"  {counts}{ellipsis}")]
     if scan.row_filter.needs_findings and not reading.findings.has_caught_up:
         spans.append(Span(f"  {progress_text(reading.findings, len(reading.index))}", "dim"))
