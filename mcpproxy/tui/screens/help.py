@@ -134,6 +134,8 @@ ROWS: Final = (
     HelpRow("f t", "follow the end; change the times"),
     HelpRow("peers"),
     HelpRow("↑ ↓  j k", "scroll"),
+    HelpRow("Tab", "mark the next message (▸)"),
+    HelpRow("Enter  c", "go to the marked message; copy it"),
     HelpRow("stream"),
     HelpRow("d", "both sides, client, server", "direction"),
     HelpRow("s", "HTTP exchange, or session", "scope"),
