@@ -22,7 +22,7 @@ from mcpproxy.tui.screens.prompts import LineScreen
 from mcpproxy.tui.screens.row_actions import RowActions
 from mcpproxy.tui.screens.row_comparison_choice import RowComparisonChoice
 from mcpproxy.tui.screens.traffic_filter import TrafficFilter
-from mcpproxy.tui.screens.traffic_title import TitleState, filling_spans, marked_spans, title_spans
+from mcpproxy.tui.screens.traffic_title import TitleState, filling_spans, title_spans
 from mcpproxy.tui.screens.turn import show_turn
 from mcpproxy.tui.widgets.clickable_line import ClickableLine
 from mcpproxy.tui.widgets.detail_box import DetailBox
@@ -227,15 +227,13 @@ class TrafficScreen(CaptureScreen):
             listing.record_choice,
             listing.order_text,
             self.exporting.progress,
+            self.comparison_choice.sign,
         )
         self.listing.rows.compared_row = self.comparison_choice.marked
-        if self.comparison_choice.marked is not None:
-            self.set_title(marked_spans(self.comparison_choice.marked_name))
-        else:
-            self.set_title(
-                title_spans(self.reading, state),
-                lambda room: filling_spans(self.reading, state.scan, self.session, room),
-            )
+        self.set_title(
+            title_spans(self.reading, state),
+            lambda room: filling_spans(self.reading, state.scan, self.session, room),
+        )
         warnings = list(incompleteness_texts(self.reading))
         warning_box = self.query_one("#lost", SafeText)
         # In a low terminal, two rows of the list take precedence over these lines.
