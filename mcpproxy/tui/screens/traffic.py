@@ -10,6 +10,7 @@ from textual.binding import Binding, BindingType
 from mcpproxy.tui.details.detail import entry_name
 from mcpproxy.tui.messages import CaptureGrown, Checked, DetailRead, Progressed
 from mcpproxy.tui.rows.incompleteness import incompleteness_texts
+from mcpproxy.tui.rows.row_calls import no_partner_text
 from mcpproxy.tui.safe_text import SafeText, notify
 from mcpproxy.tui.screen_entries import OpenCapture, bind_screens
 from mcpproxy.tui.screens.arrival import Arrival
@@ -319,9 +320,7 @@ class TrafficScreen(CaptureScreen):
         entry = self.entry
         partner = self.reading.partner(entry) if entry is not None else None
         if partner is None:
-            notify(
-                self.app, "this row has no request or response to go to" if entry is not None else "nothing is selected"
-            )
+            notify(self.app, "nothing is selected" if entry is None else no_partner_text(self.reading, entry))
             return
         if self.listing.rows.is_exchanges:
             self.action_exchanges()
