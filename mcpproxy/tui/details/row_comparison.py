@@ -75,13 +75,18 @@ class RowComparison(NamedTuple):
     def difference_count(self) -> int:
         """How many facts and lines differ; a line with nothing but a bracket belongs to what is in the brackets."""
         lines = (line for part in self.parts for line in part.lines if not line.is_equal)
-        line_count = sum((line.old or line.new or "").rstrip(",") not in _BRACKETS for line in lines)
+        line_count = sum(any(map(_is_content, (line.old, line.new))) for line in lines)
         return sum(fact.is_difference for fact in self.facts) + line_count
 
     @property
     def is_whole(self) -> bool:
         """Whether everything was compared."""
         return not self.remarks and all(part.is_whole for part in self.parts)
+
+
+def _is_content(line_text: str | None) -> bool:
+    """Whether a side has a line with more than a bracket."""
+    return line_text is not None and line_text.rstrip(",") not in _BRACKETS
 
 
 class _RowSide:

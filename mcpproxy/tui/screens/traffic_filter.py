@@ -12,7 +12,7 @@ from mcpproxy.tui.copies.copy_forms import CopyForm
 from mcpproxy.tui.data.call_selection import RequestRows
 from mcpproxy.tui.data.counted_scan import CountedScan
 from mcpproxy.tui.data.waiting_first_rows import WaitingFirstRows
-from mcpproxy.tui.pointing import FilterTerm, terms_of
+from mcpproxy.tui.pointing import FilterTerm, negated, terms_of
 from mcpproxy.tui.rows.traffic_columns import CAPTURE_ORDER, RowOrder
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
@@ -381,7 +381,7 @@ class TrafficFilter:
         row_actions.run_on_row(find_terms)
 
     def _choose_term(self, offered_terms: Sequence[FilterTerm], problem: str, *, excludes: bool) -> None:
-        terms = [term._replace(text=f"not {term.text}") if excludes else term for term in offered_terms]
+        terms = [term._replace(text=negated(term.text)) if excludes else term for term in offered_terms]
         terms = [term for term in terms if term.text not in self._terms]
         if not terms:
             notify(self._screen.app, problem or "no filter term fits this row", bad=bool(problem))

@@ -42,12 +42,15 @@ class TitleState(NamedTuple):
     """The order of the rows; empty for the order of the capture."""
     export_progress: str
     """The progress of an export; empty if none is running."""
+    compared: str = ""
+    """The row that is marked for a comparison, as `= 9`; empty if there is none."""
 
 
 def title_spans(reading: Reading, state: TitleState) -> list[Span | Piece]:
     """The part of the title that is always shown."""
     scan = state.scan
-    spans: list[Span | Piece] = [*_state_spans(reading, state), *_waiting_pieces(reading)]
+    spans: list[Span | Piece] = [Span(f"  {state.compared}", "accent")] if state.compared else []
+    spans += [*_state_spans(reading, state), *_waiting_pieces(reading)]
     # An order is named before a filter, which may be too long for the line.
     spans += [Span(f"  {state.order}", "accent")] if state.order else []
     spans += _count_spans(reading) if scan is None else _match_spans(reading, scan, is_searching=state.is_searching)
@@ -65,15 +68,6 @@ def title_spans(reading: Reading, state: TitleState) -> list[Span | Piece]:
     if state.export_progress:
         spans.append(Span(f"  {state.export_progress}", "accent"))
     return spans
-
-
-def marked_spans(name: str) -> list[Span]:
-    """The title while a row is marked for a comparison.
-
-    Args:
-        name: the name of the row, such as `frame 9`.
-    """
-    return [Span(f"  = {name}: = on another row compares both, here with the previous call", "accent")]
 
 
 def _state_spans(reading: Reading, state: TitleState) -> list[Span]:

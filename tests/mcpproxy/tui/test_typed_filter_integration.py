@@ -145,6 +145,8 @@ def test_new_exchanges_obey_a_filter(tmp_path: Path) -> None:
         await stage.press("x")
         await stage.see("6 of 19 exchanges", "waiting first")
         assert stage.traffic.listing.rows.view[0] == 38
+        await stage.press("g", "p")
+        await stage.see("no response so far; w says why")
         for line in told[39:]:
             writer.append(line)
         await stage.see("11 of 32 exchanges")
