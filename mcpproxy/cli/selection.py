@@ -87,6 +87,13 @@ class CaptureScope:
         """Whether the scope may leave out captures that an argument names."""
         return self.last is not None or self.since_ns is not None or self.until_ns is not None or self.is_live_only
 
+    @property
+    def requirement(self) -> str:
+        """What a capture must be to be in the scope, as a predicate: `is being recorded now`."""
+        if self.is_live_only:
+            return "is being recorded now"
+        return "is selected by --last 0" if self.last == 0 else "was recorded at that time"
+
     def captures_of(self, meaning: NamedCaptures) -> list[Path]:
         """Return the captures of an argument that are in this scope, newest first."""
         paths = [path for path in meaning.paths if self._includes(path)] if self.is_narrowed else meaning.paths
@@ -387,15 +394,9 @@ def _raise_nothing_selected(choices: list[tuple[NamedCaptures, list[Path]]], sco
     count = sum(len(meaning.paths) for meaning, _ in choices)
     if not count:
         raise NotACapture(f"there is no capture yet; looked in {_search_roots_text()}; `mcpproxy demo` records one")
-    state = (
-        "is being recorded now"
-        if scope.is_live_only
-        else "was recorded at that time"
-        if scope.last != 0
-        else "is selected by --last 0"
-    )
     names = ", ".join(meaning.name for meaning, _ in choices if meaning.name)
-    raise _no_capture_error(f"none of the {count_text(count, 'capture')}{f' of {names}' if names else ''} {state}")
+    captures = f"{count_text(count, 'capture')}{f' of {names}' if names else ''}"
+    raise _no_capture_error(f"none of the {captures} {scope.requirement}")
 
 
 def _is_called(path: Path, argument: str) -> bool:

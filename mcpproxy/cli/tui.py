@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Final
 from captures.listing import find_captures
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail
-from mcpproxy.cli.selection import NOTHING_YET, CaptureScope, add_captures, check_names, present_captures, scope_of
+from mcpproxy.cli.selection import (
+    ALL_CAPTURES,
+    NOTHING_YET,
+    CaptureScope,
+    add_captures,
+    check_names,
+    present_captures,
+    scope_of,
+)
 from mcpproxy.sanitise import sanitise
 
 if TYPE_CHECKING:
@@ -78,17 +86,29 @@ def _show(arguments: list[str], scope: CaptureScope) -> int:
         return present_captures(arguments, scope)
 
     captures = current_captures()
+    empty_text = _empty_text(arguments, scope)
     if arguments and not captures:
-        names = ", ".join(sanitise(argument) for argument in arguments)
-        return _run_app(
-            current_captures, f"There is no capture of {names} yet. The first will be listed here when it begins.\n"
-        )
-    empty_text = NOTHING_YET + "or watch one from here:      mcpproxy tui --demo\n"
+        return _run_app(current_captures, empty_text)
     if arguments:
         return _run_app(current_captures, empty_text, captures[0] if len(captures) == 1 else None)
     from mcpproxy.clients.overview import routed_servers
 
     return _run_app(current_captures, empty_text, routed=routed_servers)
+
+
+def _empty_text(arguments: list[str], scope: CaptureScope) -> str:
+    """Return why no session is listed, and how many a wider scope would list."""
+    names, next_text = ", ".join(map(sanitise, arguments)), "The next one will be listed here when it begins.\n"
+    count = len(present_captures(arguments, ALL_CAPTURES)) if arguments or scope.is_narrowed else 0
+    if count and scope.is_narrowed:
+        command = " ".join(["mcpproxy tui", *map(sanitise, arguments)])
+        of_names = f" of {names}" if names else ""
+        return f"No session{of_names} {scope.requirement}; {count:,} recorded: {command}\n{next_text}"
+    if arguments and not count:
+        others = len(present_captures([], ALL_CAPTURES))
+        others_text = f"; {others:,} of others recorded: mcpproxy tui" if others else "."
+        return f"There is no capture of {names} yet{others_text}\n{next_text}"
+    return NOTHING_YET + "or watch one from here:      mcpproxy tui --demo\n"
 
 
 def _run_app(

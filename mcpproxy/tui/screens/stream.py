@@ -27,6 +27,7 @@ from mcpproxy.tui.screens.file_prompt import FileOffer, NewFile
 from mcpproxy.tui.screens.titled_screen import TitledScreen
 from mcpproxy.tui.widgets.clickable_line import ClickableLine
 from mcpproxy.tui.widgets.foot import Foot
+from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.reader import FindBox, Reader
 from mcpproxy.wording.spans import Span
 from mcpproxy.wording.units import offset_text, size
@@ -55,8 +56,8 @@ class StreamScreen(TitledScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "side", "direction", id="direction"),
         Binding("s", "scope", "session", id="scope"),
-        Binding("left_square_bracket", "page(-1)", "page before", show=False, id="before"),
-        Binding("right_square_bracket", "page(1)", "page after", id="after"),
+        Binding("left_square_bracket", "page(-1)", "pages", key_display="[ ]", id="before"),
+        Binding("right_square_bracket", "page(1)", "page after", show=False, id="after"),
         Binding("f", "follow", "follow", id="follow"),
         Binding("t", "times", "time", id="times"),
         Binding("n", "match(1)", "next", show=False, id="next"),
@@ -73,7 +74,7 @@ class StreamScreen(TitledScreen):
         """Create the screen of a capture.
 
         Args:
-            capture: the capture; the page with its row is shown first.
+            capture: the capture; if it is live, its end is followed, and else the page with its row is shown first.
         """
         super().__init__()
         self.reading = capture.reading
@@ -85,7 +86,9 @@ class StreamScreen(TitledScreen):
         self._session: int | None = None
         """The session of that row, if the capture has several."""
         self._page: StreamPage | None = None
-        self._is_following = False
+        self._is_following = capture.reading.is_live
+        self._is_scrolling = False
+        """Whether the screen scrolls, and not the user."""
         self._has_times = True
         self._pending_read: Future[None] | None = None
         self._shown_pieces = -1
@@ -120,6 +123,7 @@ class StreamScreen(TitledScreen):
     def on_mount(self) -> None:
         """Find out whose stream it is, and begin to search for its rows."""
         self.reader.pane.focus()
+        self.watch(self.reader.pane, "scroll_y", self._scrolled, init=False)
         row = self._first_row
 
         def find_exchange() -> None:
@@ -150,6 +154,8 @@ class StreamScreen(TitledScreen):
             self._step_thread.stop()
         self.stream, self._page, self._shown_pieces = stream, None, -1
         self._step_thread = StepThread(stream.step, self._report, self._fail, "stream")
+        if self._is_following:
+            self._first_row = None
         self._read(0)
 
     def _report(self) -> None:
@@ -210,11 +216,19 @@ class StreamScreen(TitledScreen):
         if event.line is None:
             self.reader.renew(event.page)
         else:
+            self._is_scrolling = True
             self.reader.show(event.page)
             pane.scroll_to(
                 y=len(event.page) if event.line < 0 else event.line, animate=False, immediate=True, force=True
             )
+            self._is_scrolling = False
         self.show_title()
+
+    def _scrolled(self) -> None:
+        """Stop following once the user has scrolled up."""
+        if self._is_following and not self._is_scrolling and not self.reader.pane.is_vertical_scroll_end:
+            self._is_following = False
+            self.show_title()
 
     @on(Reader.PageChanged)
     def _show_match(self, event: Reader.PageChanged) -> None:
@@ -243,8 +257,12 @@ class StreamScreen(TitledScreen):
 
     def on_resize(self) -> None:
         """Wrap lines for the new width."""
-        if self._page is not None:
-            row = self.entry
+        if self._page is None:
+            return
+        row = self.entry
+        if self._is_following:
+            self._read(self._page.page, line=-1)
+        else:
             self._read(self._page.page, row=row) if row is not None else self._read(self._page.page)
 
     # ---- keys
@@ -276,10 +294,23 @@ class StreamScreen(TitledScreen):
 
     def action_page(self, by: int) -> None:
         """Show the next or previous page."""
+        self._go_to_page(by, line=0)
+
+    def _go_to_page(self, by: int, *, line: int) -> None:
         number = (self._page.page if self._page is not None else 0) + by
         if 0 <= number < self.stream.page_count:
             self._is_following = False
-            self._read(number)
+            self._read(number, line=line)
+
+    @on(Pane.EndPassed)
+    def _end_passed(self, event: Pane.EndPassed) -> None:
+        """Continue on another page: the next or previous one, or the first or last one."""
+        event.stop()
+        if not event.to_edge:
+            self._go_to_page(event.by, line=0 if event.by > 0 else -1)
+            return
+        self._is_following = event.by > 0 and self.reading.is_live
+        self._read(self.stream.page_count - 1 if event.by > 0 else 0, line=0 if event.by < 0 else -1)
 
     def action_follow(self) -> None:
         """Follow the end, or stop following it."""

@@ -52,6 +52,16 @@ class Pane(ScrollView, can_focus=True):
     class LeaveRequested(Message):
         """The key for the list was pressed, and there is nothing to fold."""
 
+    class EndPassed(Message):
+        """A key led to the first or last line, or beyond it: there may be more pages."""
+
+        def __init__(self, by: int, *, to_edge: bool) -> None:
+            super().__init__()
+            self.by = by
+            """-1 for up, 1 for down."""
+            self.to_edge = to_edge
+            """Whether the key leads to the very first or last line."""
+
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self._lines: Sequence[Sequence[Span]] = ()
@@ -138,22 +148,29 @@ class Pane(ScrollView, can_focus=True):
     def action_move(self, by: int) -> None:
         """Move one line up or down."""
         if self.folding_tree is None:
-            self.scroll_relative(y=by, animate=False, immediate=True)
+            self._scroll_by(by)
         else:
             self._move_cursor_to(self.cursor + by)
 
     def action_page(self, by: int) -> None:
         """Move one screenful up or down."""
         if self.folding_tree is None:
-            self.scroll_relative(y=by * self.scrollable_content_region.height, animate=False, immediate=True)
+            self._scroll_by(by * self.scrollable_content_region.height)
         else:
             self._move_cursor_to(self.cursor + by * self.scrollable_content_region.height)
+
+    def _scroll_by(self, lines: int) -> None:
+        if self.scroll_y >= self.max_scroll_y if lines > 0 else self.scroll_y <= 0:
+            self.post_message(self.EndPassed(1 if lines > 0 else -1, to_edge=False))
+        else:
+            self.scroll_relative(y=lines, animate=False, immediate=True)
 
     def action_edge(self, direction: int) -> None:
         """Go to the first or the last line."""
         last_line = max(0, len(self) - 1)
         if self.folding_tree is None:
             self.scroll_to(y=0 if direction < 0 else last_line, animate=False, immediate=True, force=True)
+            self.post_message(self.EndPassed(direction, to_edge=True))
         else:
             self._move_cursor_to(0 if direction < 0 else last_line)
 
