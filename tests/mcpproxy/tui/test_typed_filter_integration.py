@@ -86,6 +86,27 @@ async def an_order_and_exchanges_come_back(stage: Stage) -> None:
     await stage.see("by latency", "16 frames")
 
 
+async def what_is_half_typed_is_suggested_and_selects_nothing(stage: Stage) -> None:
+    await stage.open()
+    await stage.press("slash", *"kind:err")
+    await stage.see("kind:error")
+    box = stage.traffic.query_one(FilterBox)
+    await stage.press("tab", *" o")
+    await stage.see("kind:error  2 of 16 frames")
+    await stage.press("r")
+    await stage.see("kind:error  2 of 16 frames", "Tab completes")
+    await stage.press(*" me")
+    await stage.see("method:")
+    await stage.press("tab")
+    await stage.see("method:initialize  method:tools/call")
+    assert box.value == "kind:error or method:"
+    # Tab leaves the box if there is nothing to complete, as in a box for words.
+    await stage.press(*"initialize", "tab")
+    await stage.see("4 of 16 frames")
+    assert not box.display
+    assert stage.traffic.table.has_focus
+
+
 async def text_is_found_in_any_case(stage: Stage) -> None:
     await stage.open()
     await stage.press("slash", *"text:no")
@@ -98,12 +119,14 @@ async def text_is_found_in_any_case(stage: Stage) -> None:
     await stage.see("2 of 16 frames")
 
 
+@pytest.mark.costly("five acts, each of which draws the rows after every key")
 def test_a_filter_applies_as_it_is_typed(tmp_path: Path) -> None:
     acts = (
         rows_change_with_every_key,
         enter_keeps_and_escape_restores,
         exchanges_are_filtered_too,
         an_order_and_exchanges_come_back,
+        what_is_half_typed_is_suggested_and_selects_nothing,
         text_is_found_in_any_case,
     )
     play_each(acts, captured(tmp_path), size=(140, 30))
