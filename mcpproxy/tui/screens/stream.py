@@ -331,6 +331,4 @@ def _exchange_of(reading: Reading, row: int) -> int | None:
     return number if type(number) is int else None
 
 
-ENTRY: Final = ScreenEntry(
-    "R", "stream", StreamScreen, "traffic", help="the raw bytes of both sides: the session or, over HTTP, the exchange"
-)
+ENTRY: Final = ScreenEntry("R", "stream", StreamScreen, "traffic", help="the raw bytes of both sides, in order")
