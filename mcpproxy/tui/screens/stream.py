@@ -229,7 +229,7 @@ class StreamScreen(TitledScreen):
         spans = [Span(f"  exchange {stream.exchange:,}")] if stream.exchange is not None else []
         spans += [Span(f"  session {stream.session:,}")] if stream.session is not None else []
         if stream.side is not None:
-            spans.append(Span(f"  {SIGNS[stream.side]}only {_SENDERS[stream.side]}", "accent"))
+            spans.append(Span(f"  {SIGNS[stream.side]} only {_SENDERS[stream.side]}", "accent"))
         spans.append(Span(f"  {size(stream.size)}", "dim"))
         if stream.page_count > 1 and self._page is not None:
             spans.append(Span(f"  page {self._page.page + 1:,} of {stream.page_count:,}", "dim"))
