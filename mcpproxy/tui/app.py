@@ -56,6 +56,7 @@ from mcpproxy.tui.data.turn_query import TurnQuery
 from mcpproxy.tui.drawn_cells import DrawnCells
 from mcpproxy.tui.host import Host
 from mcpproxy.tui.keys import bindings
+from mcpproxy.tui.keys.command_texts import command_text
 from mcpproxy.tui.keys.queue import KeyQueue
 from mcpproxy.tui.layout_state import save_theme, saved_theme
 from mcpproxy.tui.messages import CaptureGrown, CaptureUnreadable, Checked, OpenRequested
@@ -74,6 +75,7 @@ from mcpproxy.tui.suspension import Suspension
 from mcpproxy.tui.toasts import TOAST_CSS
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.foot_keys import GENERAL_ACTIONS, rank_of
+from mcpproxy.tui.widgets.pane import Pane
 
 MAX_SCREEN_DEPTH: Final = 12
 """The maximum depth of the stack of screens; at this depth, all screens above the list of sessions are closed first."""
@@ -449,13 +451,15 @@ class TuiApp(Host):
         for node, binding, is_enabled, _ in sorted(active_bindings, key=lambda active: _palette_rank(active.binding)):
             if is_enabled and binding.id and binding.id not in UNLISTED_IDS and binding.action not in listed_actions:
                 listed_actions.add(binding.action)
-                if not binding.action.startswith(GLOBAL_ACTION_PREFIXES):
+                is_fold_of_nothing = "fold" in binding.id and isinstance(node, Pane) and node.folding_tree is None
+                if not binding.action.startswith(GLOBAL_ACTION_PREFIXES) and not is_fold_of_nothing:
                     is_view = binding.id.startswith("view-")
                     yield PaletteCommand(
                         f"{'view: ' if is_view else ''}{binding.description}".capitalize(),
                         self.get_key_display(binding),
-                        "" if is_view else help_text(binding.id, word, binding.key),
+                        command_text(binding, word) or help_text(binding.id, word, binding.key),
                         partial(self.run_action, binding.action, node),
+                        "this screen",
                     )
 
     def _general_commands(self) -> Iterator[PaletteCommand]:
@@ -466,10 +470,13 @@ class TuiApp(Host):
             yield PaletteCommand(
                 "SQL" if entry.word == "sql" else entry.word.capitalize(),
                 key_of(entry.word, entry.key),
-                entry.help,
+                entry.help.removeprefix(f"{entry.word}: "),
                 partial(self.action_enter, entry.key),
+                "places",
             )
-        yield PaletteCommand("Sessions", key_of("sessions", "H"), "back to the list of sessions", self.action_sessions)
+        yield PaletteCommand(
+            "Sessions", key_of("sessions", "H"), "back to the list of sessions", self.action_sessions, "places"
+        )
         yield PaletteCommand("Help", key_of("help", "?"), "all keys, and the filter language", self.action_help)
         yield PaletteCommand("Light theme", "", "dark text on light", partial(self._set_theme, LIGHT))
         yield PaletteCommand("Dark theme", "", "light text on dark", partial(self._set_theme, DARK))

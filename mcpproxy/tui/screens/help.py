@@ -165,7 +165,7 @@ ROWS: Final = (
     HelpRow("q", "quit; sessions go on", "quit"),
     HelpRow("column choice"),
     HelpRow("Space", "show or hide the column", "show-column"),
-    HelpRow("J K r", "down, up; the usual columns", "column-down column-up usual-columns"),
+    HelpRow("J K r", "down, up; the default columns", "column-down column-up usual-columns"),
     HelpRow("Enter", "keep the choice"),
     HelpRow("mouse"),
     HelpRow("wheel", "scroll what is under the pointer"),
