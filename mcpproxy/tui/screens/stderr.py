@@ -12,7 +12,7 @@ from textual.widgets import Input
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.stderr_lines import LogRows, LogSearch, line_text_of, rows_around
 from mcpproxy.tui.messages import CaptureGrown, Progressed, RowsRead
-from mcpproxy.tui.rows.traffic_columns import columns_with_fitted_times, next_times
+from mcpproxy.tui.rows.traffic_columns import NameCells, columns_with_fitted_times, next_times
 from mcpproxy.tui.rows.traffic_table import TrafficRows
 from mcpproxy.tui.safe_text import SafeText
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
@@ -39,6 +39,10 @@ NEARBY_COLUMNS: Final = (
     Column("what", "meanwhile", 16, stretch=True),
     Column("status", "status", 12, drop=1),
 )
+FRAMES_MARGIN: Final = 2
+"""The cells of the traffic that are not text: its scroll bar and its border."""
+MAX_ROOMY_WIDTH: Final = 72
+"""The most cells that the traffic takes if its names need fewer."""
 MIN_HEIGHT: Final = 12
 """The height of the terminal, in lines, from which a cut line is shown in full below the list."""
 MIN_FULL_LINES: Final = 5
@@ -51,7 +55,7 @@ class StderrScreen(CaptureScreen):
     DEFAULT_CSS = """
     StderrScreen {
         & #log { width: 1fr; }
-        & #meanwhile { width: 40%; max-width: 72; display: none; border-left: solid $line; }
+        & #meanwhile { width: 40%; max-width: 50%; display: none; border-left: solid $line; }
         & #full { height: auto; display: none; padding: 0 1; background: $panel; }
         & #nothing { padding: 1 2; display: none; }
     }
@@ -73,6 +77,8 @@ class StderrScreen(CaptureScreen):
         self._first_row = capture.row
         self._rows = LogRows(self.reading, self._report_rows)
         self._frames = TrafficRows(self.reading, self._report_rows)
+        self._names = NameCells(self.reading)
+        self._frames_width = 0
         self._search: LogSearch | None = None
         self._nearby_state: tuple[int, int] | None = None
         bind_switches(self._bindings, "stderr")
@@ -184,6 +190,7 @@ class StderrScreen(CaptureScreen):
     def on_resize(self, event: events.Resize) -> None:
         """Show the frames next to the lines if there is room for them."""
         self.frames.display = event.size.width >= MIN_SIDE_BY_SIDE_WIDTH
+        self._fit_columns()
         self._nearby_state = None
         self.draw_later(self._show_nearby)
 
@@ -243,9 +250,16 @@ class StderrScreen(CaptureScreen):
         self._rows_read()
 
     def _fit_columns(self) -> None:
-        """Make the times as wide as those of the capture."""
+        """Make times as wide as those of the capture, and the traffic wide enough for its names; lines get the rest."""
         for table, columns in ((self.table, LINE_COLUMNS), (self.frames, NEARBY_COLUMNS)):
             table.set_columns(columns_with_fitted_times(columns, self._rows.times, self.reading.index.last_ns))
+        self._names.measure()
+        other_cells = sum(column.width + 1 for column in self.frames.columns if column.name != "what") + FRAMES_MARGIN
+        width = max(other_cells + self._names.widest, min(self.size.width * 2 // 5, MAX_ROOMY_WIDTH))
+        if width != self._frames_width:
+            self._frames_width = self.frames.styles.width = width
+            self._nearby_state = None
+            self.draw_later(self._show_nearby)
 
     def action_filter(self) -> None:
         """Let the user type words that a line must contain."""

@@ -27,6 +27,8 @@ async def alone_when_narrow_and_beside_frames_when_wide(stage: Stage) -> None:
     await stage.press("E")
     await stage.see("library › stderr", "41 lines", "Ready to lend", "WARNING low on shelves call 5", "+0.003")
     assert "tools/call" not in stage.text()
+    await stage.resize((110, 30))
+    await stage.see("tools/call search   ok", "WARNING low on shelves call 5")
     await stage.pilot.resize_terminal(140, 40)
     await stage.see("meanwhile", "tools/call search", "ok", "+0.004")
     screen = of(stage)
