@@ -27,6 +27,8 @@ async def alone_when_narrow_and_beside_frames_when_wide(stage: Stage) -> None:
     await stage.press("E")
     await stage.see("library › stderr", "41 lines", "Ready to lend", "WARNING low on shelves call 5", "+0.003")
     assert "tools/call" not in stage.text()
+    await stage.resize((110, 30))
+    await stage.see("tools/call search   ok", "WARNING low on shelves call 5")
     await stage.pilot.resize_terminal(140, 40)
     await stage.see("meanwhile", "tools/call search", "ok", "+0.004")
     screen = of(stage)
@@ -86,6 +88,20 @@ async def words_and_the_way_to_the_traffic_at_that_time(stage: Stage) -> None:
     await stage.see("recorded")
 
 
+async def a_long_line_gets_the_room_that_the_list_leaves(stage: Stage) -> None:
+    await stage.resize((110, 50))
+    await stage.choose("long")
+    await stage.press("E", "G")
+    await stage.see("part 0;", "part 199;")
+    assert next(line for line in stage.text().splitlines() if "stderr" in line and "time" in line).startswith("  time")
+    screen = of(stage)
+    assert 0 <= screen.frames.cursor - screen.frames.scroll_y < screen.frames.page_rows
+    await stage.resize((110, 20))
+    await stage.see("part 0;", "… more: Enter shows it")
+    assert "part 199;" not in stage.text()
+    await stage.back()
+
+
 async def nothing_was_written(stage: Stage) -> None:
     for name, why in (
         ("http", "over HTTP, mcpproxy cannot see the server's stderr"),
@@ -111,8 +127,12 @@ class TestScreen:
         acts = (
             alone_when_narrow_and_beside_frames_when_wide,
             words_and_the_way_to_the_traffic_at_that_time,
+            a_long_line_gets_the_room_that_the_list_leaves,
             nothing_was_written,
         )
+        text = " ".join(f"part {number};" for number in range(200))
+        long = [("header", header(name="long")), *(made for made in talkative(40) if made[0] == "frame"), wrote(text)]
+        quiet.append(record(tmp_path / "long" / "x.mcpcap", [*long, END]))
         play_each(acts, record(tmp_path / "library" / "x.mcpcap", [*talkative(40), END]), *quiet)
 
     def test_it_follows(self, tmp_path: Path) -> None:
