@@ -177,7 +177,10 @@ async def a_run_is_one_row_of_the_traffic(stage: Stage) -> None:
     await stage.see("▸", "97 lines: stderr: line 0")
     assert len(stage.traffic.table.rows) == 18
     stage.traffic.table.go(15)
-    await stage.press("right")
+    # Its detail shows all lines.
+    await stage.press("enter")
+    await stage.see("record 16", "\n line 1", "\n line 5")
+    await stage.press("escape", "right")
     await stage.see("▾", " stderr: line 1", "[16/114]")
     await stage.press("down", "down", "left")
     await stage.see("97 lines: stderr: line 0", "[16/18]")
