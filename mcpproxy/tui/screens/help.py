@@ -69,7 +69,7 @@ ROWS: Final = (
     HelpRow("e", "export the listed or marked rows", "export"),
     HelpRow("ctrl+t", "in that prompt: the other rows", "other-rows"),
     HelpRow("R", "the raw bytes of both sides"),
-    HelpRow("→ ←", "unfold, fold a login", "unfold-login fold-login"),
+    HelpRow("→ ←", "unfold, fold a login or stderr", "unfold-login fold-login"),
     HelpRow("Esc", "undo mark, order, filter"),
     HelpRow("traffic: detail"),
     HelpRow("1 2 3 4", "text, pretty, raw, hex"),

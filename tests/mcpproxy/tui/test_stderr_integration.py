@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from captures.file import CaptureFile
-from captures.record import members, seal
+from captures.record import members, seal, stderr_members
 from mcpproxy.tui.screens.stderr import StderrScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from tests.captures.samples import header, lines
 from tests.mcpproxy.tui.hostile import HOSTILE_NAMES
-from tests.mcpproxy.tui.stage import END, Stage, play, play_each, record, sizes
+from tests.mcpproxy.tui.stage import END, Stage, conversation, play, play_each, record, sizes
 from tests.mcpproxy.tui.test_stderr import talkative, wrote
 
 
@@ -190,3 +190,39 @@ class TestScreen:
             await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
 
         play(act, path, size=size)
+
+
+async def a_run_is_one_row_of_the_traffic(stage: Stage) -> None:
+    await stage.open()
+    await stage.see("▸", "97 lines: stderr: line 0")
+    assert len(stage.traffic.table.rows) == 18
+    stage.traffic.table.go(15)
+    # Its detail shows all lines.
+    await stage.press("enter")
+    await stage.see("record 16", "\n line 1", "\n line 5")
+    await stage.press("escape", "right")
+    await stage.see("▾", " stderr: line 1", "[16/114]")
+    await stage.press("down", "down", "left")
+    await stage.see("97 lines: stderr: line 0", "[16/18]")
+    # Keys that lead to one of the lines unfold it; sorted rows have no folds.
+    await stage.press("colon", *"20", "enter")
+    await stage.see("[20/114]")
+    assert stage.traffic.entry == 20
+    await stage.press("left", "s")
+    await stage.see("by latency", "/114]")
+    await stage.press("escape", "g")
+    await stage.see("[1/18]")
+    await stage.press("b")
+    await stage.see("all records", "/114]")
+    await stage.press("b")
+    await stage.see("messages only", "/17]")
+
+
+def test_lines_that_follow_each_other_share_a_row(tmp_path: Path) -> None:
+    middles = conversation(6)
+    noise = [("stderr", stderr_members(b"line %d" % number)) for number in range(97)]
+    at = next(number for number, (kind, _) in enumerate(middles) if kind == "stderr")
+    path = record(
+        tmp_path / "library" / "20261121T101502Z-4f2a.mcpcap", [*middles[:at], *noise, *middles[at + 1 :], END]
+    )
+    play(a_run_is_one_row_of_the_traffic, path, size=(100, 40))
