@@ -501,7 +501,8 @@ class SessionsScreen(ListScreen):
         """Prompt for a file, and export the capture at the cursor to it."""
         capture = self.selected
         if capture is not None:
-            self._exporter.prompt_for_capture(capture.path, capture.server)
+            transport = capture.summary.transport if capture.summary is not None else None
+            self._exporter.prompt_for_capture(capture.path, capture.server, transport)
         else:
             notify(self.app, "nothing is selected")
 
