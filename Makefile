@@ -95,7 +95,7 @@ pictures: $(VENV)/.check
 	$(BIN)/python -m tests.mcpproxy.tui.scenes docs/pictures
 	$(BIN)/python -m tests.mcpproxy.html_report.pictures docs/pictures
 
-# The film in the README, recorded and drawn anew; it takes half a minute.
+# The film in the README, recorded and drawn again; it takes half a minute.
 film: $(VENV)/.check
 	$(BIN)/python -m tests.film docs/pictures
 

@@ -15,6 +15,8 @@ _RUN: Final = 10_000
 
 SHORTEST_OCTAVE: Final = -10
 """The first octave, which also contains all shorter durations."""
+PARTS_PER_OCTAVE: Final = 8
+"""The number of equal parts of an octave; the parts are numbered on from octave to octave, from the one at 1 ms."""
 
 
 def octave_ns(octave: int) -> tuple[int, int]:
@@ -23,6 +25,13 @@ def octave_ns(octave: int) -> tuple[int, int]:
     Octave n begins at 2^n ms: at 0.5, 1, 2, 4 ms and so on; `SHORTEST_OCTAVE` begins at 0.
     """
     return (0 if octave == SHORTEST_OCTAVE else _begin_ns(octave)), _begin_ns(octave + 1)
+
+
+def part_begin_ns(part: int) -> int:
+    """Returns the shortest duration of a part of an octave, in nanoseconds."""
+    octave, position = divmod(part, PARTS_PER_OCTAVE)
+    low, high = octave_ns(octave)
+    return low + (high - low) * position // PARTS_PER_OCTAVE
 
 
 def _begin_ns(octave: int) -> int:
@@ -97,15 +106,23 @@ class Durations:
 
     def octaves(self) -> dict[int, int]:
         """Returns how many durations are in each octave (see `octave_ns`), as in the view `latency_histogram`."""
+        return self._counts(SHORTEST_OCTAVE, lambda octave: octave_ns(octave)[1])
+
+    def parts(self) -> dict[int, int]:
+        """Returns how many durations are in each part of an octave (see `part_begin_ns`)."""
+        return self._counts(SHORTEST_OCTAVE * PARTS_PER_OCTAVE, lambda part: part_begin_ns(part + 1))
+
+    def _counts(self, bucket: int, end_ns_of: Callable[[int], int]) -> dict[int, int]:
+        """Returns how many durations are in each bucket, from the first one."""
         runs = self._runs()
-        counts, counted, octave = {}, 0, SHORTEST_OCTAVE
+        counts, counted = {}, 0
         while counted < self.count:
-            until_ns = octave_ns(octave)[1]
+            until_ns = end_ns_of(bucket)
             # A run cannot be searched for a number that does not fit its type.
             count_below = self.count if until_ns > self.most else sum(bisect_left(run, until_ns) for run in runs)
             if count_below > counted:
-                counts[octave] = count_below - counted
-            counted, octave = count_below, octave + 1
+                counts[bucket] = count_below - counted
+            counted, bucket = count_below, bucket + 1
         return counts
 
     def _sorted_new_run(self) -> "array[int]":

@@ -1,4 +1,4 @@
-"""Loss counter: how often records were lost, and which: a response may be among those lost after its request."""
+"""Loss counter: how often records were lost, and which: a response may be among the records lost after its request."""
 
 from bisect import bisect_right
 from typing import Final, NamedTuple

@@ -265,7 +265,7 @@ KEYS: Final[dict[str, Key]] = {
         "exchange:12", "the HTTP exchange"
     ),
     "extension": Key(_extension_test).explained("extension:*/tasks", "of these extensions"),
-    "text": Key(_text_test).explained('text:"not found"', "in its text or bytes"),
+    "text": Key(_text_test).explained('text:"not found"', "its text, escapes resolved"),
 }
 """The keys, by their names."""
 

@@ -24,7 +24,7 @@ _SIMPLE_ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _ASCII_RUN: Final = re.compile(r"[0-9A-Za-z]+")
 _NON_ASCII_RUN: Final = re.compile(r"[^\x00-\x7f]+")
 _ESCAPED_ASCII: Final = re.compile(rb"\\u00(?:3[0-9]|[46][1-9a-fA-F]|[57][0-9aA])")
-"""An escaped ASCII letter or digit, which nobody needs to escape."""
+"""An escaped ASCII letter or digit, which never needs an escape."""
 _ESCAPED_ANY: Final = re.compile(rb"\\u")
 _ENCODED: Final = b'"raw_b64"'
 """The name of the member with the bytes of a frame that are not UTF-8."""
@@ -57,7 +57,7 @@ class TextSearch:
         """The part of the text that is searched for first; empty if there is none, so that all lines are candidates."""
 
     def is_in(self, raw: bytes) -> bool:
-        """Whether a message contains the text."""
+        """Returns whether a message contains the text."""
         if self._is_literal:
             return self._searched_bytes in raw
         haystack = raw.lower() if self.ignores_case else raw

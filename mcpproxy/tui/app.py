@@ -175,7 +175,7 @@ class TuiApp(Host):
         self.open(event.path, is_at_longest_wait=event.is_at_longest_wait, filter_text=event.filter_text)
 
     def open(self, path: Path, *, is_at_longest_wait: bool = False, filter_text: str | None = None) -> None:
-        """Show the traffic of a capture; at the call that has waited longest, or filtered, if that is wanted."""
+        """Show the traffic of a capture; at the call that has waited longest, or filtered, if requested."""
         capture = self.open_capture(path)
         if capture is not None:
             wanted = replace(capture, is_at_longest_wait=is_at_longest_wait, filter_text=filter_text)
@@ -372,7 +372,7 @@ class TuiApp(Host):
             self._foot_with_places = foot
 
     def _hide_places(self, event: events.Key | events.Paste) -> bool:
-        """Show the keys again if the places are in their stead; returns whether a key was pressed only to do this."""
+        """Show the keys again if the places have replaced them; returns whether a key was pressed only to do this."""
         foot, self._foot_with_places = self._foot_with_places, None
         if foot is None or not foot.is_attached:
             return False
@@ -464,7 +464,7 @@ class TuiApp(Host):
 
         for entry in entries():
             yield PaletteCommand(
-                entry.word.capitalize(),
+                "SQL" if entry.word == "sql" else entry.word.capitalize(),
                 key_of(entry.word, entry.key),
                 entry.help,
                 partial(self.action_enter, entry.key),

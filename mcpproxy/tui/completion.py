@@ -1,4 +1,4 @@
-"""Completion: the text that Tab inserts for the word before the cursor."""
+"""Completion: the text that Tab inserts for the word before the cursor, and what of a filter is finished."""
 
 import re
 from collections.abc import Iterable
@@ -14,6 +14,9 @@ VALUES: Final = {name: key.words for name, key in KEYS.items() if key.words}
 
 _TERMS: Final = re.compile(r'[\s()]++|(?:[^\s()"]|"(?:[^"\\]|\\.)*+"?+)++', re.DOTALL)
 _KEYED_TERM: Final = re.compile(r"([a-z_]+)([:=]|[<>]=?)(.*)", re.DOTALL)
+_DANGLING_END: Final = re.compile(r"(?:(?:^|(?<=[\s()]))(?:and|or|not)|\()\s*$", re.IGNORECASE)
+"""An operator or a parenthesis that nothing follows."""
+_LAST_WORD: Final = re.compile(r"(?:^|(?<=[\s()]))[a-z_]+$", re.IGNORECASE)
 _BARE_WORD: Final = re.compile(r"[\w./:@+-]+")
 
 
@@ -40,6 +43,16 @@ def completion_of(word: str, candidates: Iterable[str]) -> Completion | None:
     size = next((position for position, char in enumerate(lowest) if highest[position] != char), len(lowest))
     common = lowest[:size]
     return Completion(common if len(common) > len(word) else word, tuple(matches))
+
+
+def finished_part(text: str) -> str:
+    """Returns a filter without what is half-typed at its end: a word that may become a key, or an operator."""
+    word = _LAST_WORD.search(text)
+    if word is not None and any(name.startswith(word[0].lower()) for name in (*KEYS, "and", "or", "not")):
+        text = text[: word.start()]
+    while (match := _DANGLING_END.search(text)) is not None:
+        text = text[: match.start()]
+    return text.strip()
 
 
 def filter_completion(

@@ -36,8 +36,8 @@ class Layout:
 
     below_percent: int = 45
     """Its share of the height if it is below the list, in percent."""
-    beside_percent: int = 50
-    """Its share of the width if it is next to the list, in percent."""
+    beside_percent: int = 40
+    """Its share of the width if it is next to the list, in percent: rows need more room than most details."""
     is_full: bool = False
     """Whether it fills the whole screen."""
     has_preview: bool = True

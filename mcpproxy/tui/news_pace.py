@@ -1,6 +1,6 @@
 """The pace of news: how often the screens hear that the open capture has grown or has been checked further.
 
-Each time, the screen draws all rows anew if the end is followed, so this determines what following costs. A single new
+Each time, the screen draws all rows again if it follows the end, so this determines what following costs. A single new
 row is announced at once, and so is its meaning; other news never delays a new row.
 """
 

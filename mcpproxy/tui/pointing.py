@@ -23,6 +23,11 @@ class FilterTerm(NamedTuple):
     """Its subject, in one word."""
 
 
+def negated(term: str) -> str:
+    """Returns the text of a term that selects all other rows."""
+    return term.removeprefix("not ") if term.startswith("not ") else f"not {term}"
+
+
 def terms_of(reading: Reading, row: int, response_row: int | None = None) -> list[FilterTerm]:
     """Returns the terms that select a row. Reads the file, so do not call it in the drawing thread.
 

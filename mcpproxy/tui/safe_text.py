@@ -144,7 +144,7 @@ def marked_strip(line: Strip, text: str, marks: Iterable[tuple[int, int, Style]]
 
 
 def notify(app: App[None], text: str | Sequence[str], *, bad: bool = False) -> None:
-    """Show a short message above the foot of the screen, long enough to be read.
+    """Show a short message above the foot of the screen, long enough to be read; one that is shown already, once.
 
     Args:
         app: the app.
@@ -158,6 +158,8 @@ def notify(app: App[None], text: str | Sequence[str], *, bad: bool = False) -> N
         shown_lines.append(f"… and {len(all_lines) - MAX_TOAST_LINES:,} more")
     message = "\n".join(f"✗ {line}" if bad else line for line in shown_lines)
     timeout_s = min(MAX_TOAST_S, max(MIN_TOAST_S, len(message) / READ_CHARS_PER_S))
+    for shown in [shown for shown in app._notifications if shown.message == message]:
+        app._unnotify(shown, refresh=False)
     app.notify(message, markup=False, severity="error" if bad else "information", timeout=timeout_s)
 
 

@@ -1,4 +1,4 @@
-"""Suspension: `Ctrl+Z` and `fg`, as in every other program of a shell.
+"""Suspension: `Ctrl+Z` and `fg`, as in any other program that a shell runs.
 
 The terminal gets its modes back, and then the whole job stops, not only this process: a shell waits for the program
 that it started, which may be a launcher of this one. Where no shell could continue the job, as in a terminal window
@@ -53,7 +53,7 @@ class Suspension:
         self._is_suspended = False
 
     def _take_terminal_back(self) -> None:
-        """Set the terminal's modes and draw the screen again, after a stop that could not be prepared (SIGSTOP)."""
+        """Set the terminal's modes and draw the screen again, after a stop without preparation (SIGSTOP)."""
         if not self._is_suspended:
             with self._app.suspend():
                 _wait_for_foreground()

@@ -7,7 +7,7 @@ texts are sanitised.
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice, zip_longest
 from typing import Any, Final, Literal, NamedTuple
 
@@ -67,7 +67,7 @@ def aligned_lines(before: Any, after: Any, max_lines: int) -> tuple[list[Aligned
     """
     is_text = "\n" in f"{before if isinstance(before, str) else ''}{after if isinstance(after, str) else ''}"
     lines = _text_lines(before, after) if is_text else _value_lines(before, after)
-    collapsed_lines = _collapsed(islice(lines, MAX_EXAMINED_LINES))
+    collapsed_lines = collapsed(islice(lines, MAX_EXAMINED_LINES), CONTEXT_LINES)
     kept_lines = list(islice(collapsed_lines, max_lines))
     is_whole = next(collapsed_lines, None) is None and next(lines, None) is None
     return kept_lines, is_whole
@@ -242,18 +242,23 @@ def _split(value: Any) -> list[str]:
     return [sanitise(line.removesuffix("\r").expandtabs(_TAB_WIDTH), MAX_TEXT_CHARS) for line in lines]
 
 
-def _collapsed(lines: Iterator[AlignedLine]) -> Iterator[AlignedLine]:
-    """Yield lines; of long runs of equal ones, only those next to a difference, and those that lead to it."""
+def collapsed(lines: Iterable[AlignedLine], context: int) -> Iterator[AlignedLine]:
+    """Yield lines; of long runs of equal ones, only those next to a difference, and those that lead to it.
+
+    Args:
+        lines: the lines; of a long run, some may be left out already, but none that are to be shown.
+        context: how many equal lines are shown before and after those that differ.
+    """
     run: list[AlignedLine] = []
     is_first = True
     for line in lines:
         if line.is_equal:
             run.append(line)
             continue
-        yield from _shortened(run, CONTEXT_LINES if not is_first else 0, CONTEXT_LINES)
+        yield from _shortened(run, context if not is_first else 0, context)
         yield line
         run, is_first = [], False
-    yield from _shortened(run, CONTEXT_LINES, 0)
+    yield from _shortened(run, context, 0)
 
 
 def _shortened(run: list[AlignedLine], first: int, last: int) -> Iterator[AlignedLine]:
@@ -265,10 +270,14 @@ def _shortened(run: list[AlignedLine], first: int, last: int) -> Iterator[Aligne
     openings: list[AlignedLine] = []
     depth = min((line.depth for line in run[end:]), default=0)
     for line in reversed(run[first:end]):
-        if line.depth < depth:
+        if line.depth < depth and not line.omitted:
             openings.append(line)
             depth = line.depth
+    omitted_count = sum(line.omitted or 1 for line in run[first:end]) - len(openings)
+    if omitted_count <= 1:  # its number would take a line, too
+        yield from run
+        return
     yield from run[:first]
-    yield AlignedLine(0, None, None, is_equal=True, omitted=end - first - len(openings))
+    yield AlignedLine(0, None, None, is_equal=True, omitted=omitted_count)
     yield from reversed(openings)
     yield from run[end:]

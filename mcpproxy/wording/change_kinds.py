@@ -22,8 +22,8 @@ SEVERITY_MEANINGS: Final = {
 ROLES: Final[dict[Severity, Role]] = {
     Severity.BREAKING: "bad",
     Severity.WORSE: "warm",
-    Severity.MAY_BREAK: "accent",
-    Severity.UNKNOWN: "accent",
+    Severity.MAY_BREAK: "warm",
+    Severity.UNKNOWN: "warm",
     Severity.NOTE: "plain",
 }
 """The colour of each severity."""

@@ -33,6 +33,7 @@ _GIST_MEMBERS: Final[dict[str, tuple[str, ...]]] = {
     "notifications/resources/updated": ("uri",),
 }
 """The members of the params that are worth a line; other methods show all of them."""
+_METHODS_WITH_ARGUMENTS: Final = ("tools/call", "prompts/get")
 _LIST_NOUNS: Final = {
     "tools": "tool",
     "resources": "resource",
@@ -60,12 +61,31 @@ def _payload_gist(message: Request | Notification, meaning: Meaning) -> str:
         return _NOTIFICATION_TEXTS[method](params, meaning)
     if method in _GIST_MEMBERS:
         value = value_at(params, *_GIST_MEMBERS[method])
-        # A retry of the same call (2026-07-28), with the input that its interim result asked for.
-        again = "again " if "requestState" in params or "inputResponses" in params else ""
-        return again + (excerpt(value) if value else "")
+        return _again(params) + (excerpt(value) if value else "")
     name_members = NAME_PATHS.get(method, ())[:1]
     other_params = {name: value for name, value in params.items() if name != "_meta" and name not in name_members}
     return excerpt(other_params) if other_params else ""
+
+
+def _again(params: object) -> str:
+    """That a request is a retry of the same call (2026-07-28), with the input that its interim result asked for."""
+    is_retry = isinstance(params, dict) and ("requestState" in params or "inputResponses" in params)
+    return "again " if is_retry else ""
+
+
+def brief_gist(request: Request, meaning: Meaning = UNKNOWN_MEANING) -> str:
+    """The gist of a request for a line that it shares: `notes/2.md` if it has one argument, else `path=a, limit=5`."""
+    arguments = value_at(request.params, "arguments") if request.method in _METHODS_WITH_ARGUMENTS else None
+    if meaning.is_repeat or not isinstance(arguments, dict) or not arguments:
+        return gist(request, meaning)
+    parts: list[str] = []
+    for name, value in arguments.items():
+        text = excerpt(value) if value != "" else '""'
+        is_alone = len(arguments) == 1 and text == excerpt(value) and not isinstance(value, dict | list)
+        parts.append(text if is_alone else f"{excerpt(name)}={text}")
+        if sum(map(len, parts)) > MAX_EXCERPT_CHARS:
+            break
+    return sanitise(_again(request.params) + ", ".join(parts), MAX_EXCERPT_CHARS)
 
 
 def log_source(params: Mapping[str, Any]) -> str:

@@ -117,6 +117,7 @@ PALETTE_CSS: Final = """
         & .table--dim, & .pane--dim, & .editor--comment { text-style: dim; }
         & .table--cursor, & .pane--cursor, & .pane--match { text-style: bold reverse; }
         & .table--blurred, & .table--found, & .pane--found { text-style: underline; }
+        & #buckets:blur .table--blurred, & #slowest:blur .table--blurred { text-style: none; }
         & .table--head { text-style: bold underline; }
         & .input--cursor, & .input--selection, & .text-area--cursor, & .text-area--selection { text-style: reverse; }
         & .foot--hover { text-style: bold reverse; }

@@ -17,7 +17,7 @@ MAX_CHUNKS_PER_STEP: Final = 200
 
 
 class StreamExport:
-    """An export of what a stream contains now. The file is deleted if it does not complete."""
+    """An export of what a stream contains now. An incomplete file is deleted."""
 
     def __init__(self, stream: RawStream, target: Path, on_change: Callable[[], None]) -> None:
         """Start the thread.

@@ -1,4 +1,4 @@
-"""Call selections: the calls that a filter selects, for figures that are limited to them.
+"""Call selections: the calls that a filter selects, for figures that are limited to them, and to list their exchanges.
 
 A call is selected if the row of its request or of its response is. The rows come from a `Scan`, which finds more of
 them while the capture grows, and selects or drops rows again when an outcome or a finding becomes known late. A thread
@@ -7,7 +7,7 @@ calls `step`; nothing is opened or read before that.
 
 import time
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from analysis.filter import Filter
@@ -16,6 +16,7 @@ from mcpproxy.tui.data.columns import NONE
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.scan import Scan
 from mcpproxy.tui.data.sorted_rows import insert_row
+from mcpproxy.tui.on_demand import OnDemandSequence
 
 APPLY_INTERVAL_S: Final = 0.1
 """The seconds between two looks at the rows of a scan that is still searching."""
@@ -25,27 +26,18 @@ MAX_SINGLE_CHANGES: Final = 1000
 """How many calls at most are inserted into the list, or removed from it, one by one."""
 
 
-class CallSelection:
-    """The calls of a capture that a filter selects. One thread calls `step`; others read the rest."""
+class SelectedCalls:
+    """The calls whose request or response is in selected rows. One thread calls `follow`; others read the rest."""
 
-    def __init__(self, reading: Reading, row_filter: Filter) -> None:
-        """Start without a selection.
-
-        Args:
-            reading: the capture.
-            row_filter: the filter.
-        """
-        self.row_filter = row_filter
+    def __init__(self, reading: Reading) -> None:
+        """Start without calls."""
         self.calls = array("I")
         """The selected calls, ascending. Calls are only appended; for other changes the list is replaced as a whole."""
         self.joined = array("I")
         """The selected calls in the order in which they were selected, since the generation began."""
         self.generation = 0
         """How often calls have left the selection, so that figures must be counted again."""
-        self.is_searching = True
-        """Whether there may be more calls already."""
         self._reading = reading
-        self._scan: Scan | None = None
         self._known_rows = array("I")
         """The rows that were selected at the last look."""
         self._row_counts = bytearray()
@@ -58,37 +50,18 @@ class CallSelection:
     def __contains__(self, number: object) -> bool:
         return isinstance(number, int) and number < len(self._row_counts) and self._row_counts[number] > 0
 
-    def step(self) -> bool:
-        """Work for a few milliseconds; returns False if there is nothing to do yet.
+    def follow(self, scan: Scan, *, is_busy: bool) -> bool:
+        """Select the calls of the rows that a scan selects by now; returns whether there is more to do.
 
-        Raises:
-            CaptureError, OSError: the capture cannot be read.
+        Args:
+            scan: the scan, always the same.
+            is_busy: whether it has work left: then its rows are not looked at each time.
         """
-        if self._scan is None:
-            self._scan = Scan(self._reading, self.row_filter, self._load_marks())
-        is_busy = self._scan.step()
-        has_left_over = len(self._scan.rows) > len(self._known_rows) + MAX_ROWS_PER_LOOK
+        has_left_over = len(scan.rows) > len(self._known_rows) + MAX_ROWS_PER_LOOK
         if not is_busy or has_left_over or time.monotonic() - self._looked_s >= APPLY_INTERVAL_S:
-            is_busy = self._look(self._scan.rows) or is_busy
+            is_busy = self._look(scan.rows) or is_busy
             self._looked_s = time.monotonic()
-        self.is_searching = is_busy or self._scan.is_waiting
         return is_busy
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._scan is not None:
-            self._scan.close()
-
-    def _load_marks(self) -> dict[int, str]:
-        if "has:mark" not in self.row_filter.keys:
-            return {}
-        id_ = self._reading.index.header.members.get("capture")
-        marks = Marks(self._reading.path, id_ if isinstance(id_, str) else "")
-        try:
-            marks.load()
-        except MarkError:
-            return {}  # the traffic has said so
-        return marks.notes
 
     def _look(self, current_rows: "array[int]") -> bool:
         """Select and drop calls by the rows that have changed since the last look; returns whether any have.
@@ -138,6 +111,76 @@ class CallSelection:
             self.generation += 1
         else:
             self.joined.extend(joined)
+
+
+class RequestRows(OnDemandSequence[int]):
+    """The rows of the requests of selected calls, ascending, as they were at the last call of `renew`, or more."""
+
+    def __init__(self, selected: SelectedCalls, request_rows: Sequence[int]) -> None:
+        """Start with what is selected now.
+
+        Args:
+            selected: the calls.
+            request_rows: the rows of the requests of all calls.
+        """
+        self._selected, self._request_rows = selected, request_rows
+        self._calls = selected.calls
+
+    def renew(self) -> None:
+        """Show what is selected now."""
+        self._calls = self._selected.calls
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def item(self, at: int) -> int:
+        """The row of a request."""
+        return self._request_rows[self._calls[at]]
+
+
+class CallSelection(SelectedCalls):
+    """The calls of a capture that a filter selects. One thread calls `step`; others read the rest."""
+
+    def __init__(self, reading: Reading, row_filter: Filter) -> None:
+        """Start without a selection.
+
+        Args:
+            reading: the capture.
+            row_filter: the filter.
+        """
+        super().__init__(reading)
+        self.row_filter = row_filter
+        self.is_searching = True
+        """Whether there may be more calls already."""
+        self._scan: Scan | None = None
+
+    def step(self) -> bool:
+        """Work for a few milliseconds; returns False if there is nothing to do yet.
+
+        Raises:
+            CaptureError, OSError: the capture cannot be read.
+        """
+        if self._scan is None:
+            self._scan = Scan(self._reading, self.row_filter, self._load_marks())
+        is_busy = self.follow(self._scan, is_busy=self._scan.step())
+        self.is_searching = is_busy or self._scan.is_waiting
+        return is_busy
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._scan is not None:
+            self._scan.close()
+
+    def _load_marks(self) -> dict[int, str]:
+        if "has:mark" not in self.row_filter.keys:
+            return {}
+        id_ = self._reading.index.header.members.get("capture")
+        marks = Marks(self._reading.path, id_ if isinstance(id_, str) else "")
+        try:
+            marks.load()
+        except MarkError:
+            return {}  # the traffic has said so
+        return marks.notes
 
 
 def row_changes(before: "array[int]", after: "array[int]") -> tuple[Iterable[int], Iterable[int]]:

@@ -9,6 +9,7 @@ from array import array
 from typing import Final
 
 from analysis.filter import Filter
+from mcpproxy.tui.data.call_selection import SelectedCalls
 from mcpproxy.tui.data.columns import BAD, NONE
 from mcpproxy.tui.data.findings import SelectedFindings
 from mcpproxy.tui.data.reading import Reading
@@ -31,6 +32,8 @@ class CountedScan(Scan):
         """How many responses in the selected rows are errors, of a tool or of JSON-RPC."""
         self.findings = SelectedFindings()
         """The findings in the selected rows."""
+        self.calls: SelectedCalls | None = None
+        """The calls of the selected rows, while exchanges are listed; None while rows are."""
         self._counted_reading = reading
         self._counted_rows = array("I")
         self._counted_findings = 0
@@ -39,11 +42,20 @@ class CountedScan(Scan):
     def step(self) -> bool:
         """Work for a few milliseconds; returns False if there is nothing to do yet."""
         is_busy = super().step()
+        if self.calls is not None:
+            is_busy = self.calls.follow(self, is_busy=is_busy)
         began_s = time.monotonic()
         if began_s < self._next_count_s or not self._count():
             return is_busy
         self._next_count_s = began_s + max(COUNT_INTERVAL_S, PAUSE_FACTOR * (time.monotonic() - began_s))
         return True
+
+    def select_calls(self) -> SelectedCalls:
+        """Select the calls of the rows, too; the thread, which must not run meanwhile, adds those of many rows."""
+        if self.calls is None:
+            self.calls = SelectedCalls(self._counted_reading)
+            self.calls.follow(self, is_busy=False)
+        return self.calls
 
     def _count(self) -> bool:
         """Count the selected rows; returns whether they or their findings have changed since the last count."""

@@ -70,7 +70,8 @@ class Distribution(NamedTuple):
     """The durations of one kind: how often each occurs, and how they change over time."""
 
     number: int
-    octaves: dict[int, int]
+    parts: dict[int, int]
+    """Counts by part of an octave."""
     slice_ns: int
     p50_ns: Sequence[int | None]
     """The medians, by time slice."""
@@ -301,16 +302,16 @@ class Latencies:
                 push = heappush if len(slowest_calls) < MAX_SLOWEST_CALLS else heappushpop
                 push(slowest_calls, (calls.latency_ns[number], -number))
         self._traced = end
-        octaves = self._durations.get(kind, _NO_DURATIONS).octaves()
+        parts = self._durations.get(kind, _NO_DURATIONS).parts()
         is_whole = end == settled_count
         if is_whole:
             quantiles = over_time.quantiles(0.5), over_time.quantiles(0.95)
             slowest = [-number for _, number in sorted(slowest_calls, reverse=True)]
             self.distribution = Distribution(
-                kind, octaves, over_time.slice_ns, *quantiles, is_whole=True, slowest=slowest
+                kind, parts, over_time.slice_ns, *quantiles, is_whole=True, slowest=slowest
             )
         elif self.distribution is None or self.distribution.number != kind:
-            self.distribution = Distribution(kind, octaves, over_time.slice_ns, (), (), is_whole=False)
+            self.distribution = Distribution(kind, parts, over_time.slice_ns, (), (), is_whole=False)
         else:
             self.distribution = self.distribution._replace(is_whole=False)
         return True

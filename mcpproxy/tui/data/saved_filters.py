@@ -15,7 +15,7 @@ _PLACES: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|(?<![^\s()])@([^\s()"]*)')
 
 
 def is_name(text: str) -> bool:
-    """Whether a text can be the name of a saved filter."""
+    """Returns whether a text can be the name of a saved filter."""
     return len(text) <= MAX_NAME_CHARS and _NAME.fullmatch(text) is not None
 
 

@@ -57,7 +57,7 @@ class ProcessState(NamedTuple):
 
 
 class UnknownState(NamedTuple):
-    """That it is not known what a process is doing."""
+    """The state of a process that cannot be determined."""
 
     reason: str
 

@@ -29,8 +29,8 @@ _WORD: Final = re.compile(r"[\w./@+-][\w./:@+-]*")
 _PART: Final = b'"rec":"part"'
 
 
-class _IsIntricate(Exception):
-    """Raised if the lines of a capture do not show how many messages contain the text."""
+class _NeedsFullReading(Exception):
+    """The lines of a capture do not show how many messages contain the text; all of it must be read."""
 
 
 def text_term(text: str) -> str:
@@ -73,7 +73,7 @@ def count_messages(path: Path, search: TextSearch, report: Callable[[Matches], N
         for lines in _lines_in(path):
             _count_in(lines, search, matches)
             report(matches)
-    except _IsIntricate:
+    except _NeedsFullReading:
         return _count_thoroughly(path, search, report)
     return matches
 
@@ -88,13 +88,13 @@ def _lines_in(path: Path) -> Iterator[bytes]:
                 end = chunk.rfind(b"\n") + 1
                 lines, rest = (rest + chunk[:end], chunk[end:]) if end else (b"", rest + chunk)
                 if len(rest) > MAX_LINE_BYTES:
-                    raise _IsIntricate
+                    raise _NeedsFullReading
                 if is_first and lines:
                     is_first = False
                     _check_header(lines[: lines.index(b"\n")], capture.header)
                 yield lines
             if rest.count(LINE_START) > 1:
-                raise _IsIntricate
+                raise _NeedsFullReading
             if rest and values_of(rest, orjson.loads) is not None:
                 yield rest
 
@@ -104,12 +104,12 @@ def _check_header(line: bytes, header: Record) -> None:
     record = Record(0, "header", 0, values or {})
     is_usual = values is not None and values["rec"] == "header" and version_of(record) == FORMAT_VERSION
     if not is_usual or record.members.get("capture") != header.members.get("capture"):
-        raise _IsIntricate
+        raise _NeedsFullReading
 
 
 def _count_in(lines: bytes, search: TextSearch, matches: Matches) -> None:
     if _PART in lines:
-        raise _IsIntricate
+        raise _NeedsFullReading
     for start, end in search.candidate_lines(lines):
         raw = _raw_with_text(lines[start:end], search)
         if raw is not None:
@@ -120,17 +120,17 @@ def _raw_with_text(line: bytes, search: TextSearch) -> bytes | None:
     """Returns the bytes of the message in a line if it contains the text."""
     values = values_of(line, orjson.loads) if len(line) < MAX_LINE_BYTES else None
     if values is None:
-        raise _IsIntricate
+        raise _NeedsFullReading
     if values["rec"] != "frame":
         return None
     unit = values.get("unit", "line")
     if values.get("dir") not in ("c2s", "s2c") or unit not in ("line", "http_body", "sse_event") or "parts" in values:
-        raise _IsIntricate
+        raise _NeedsFullReading
     raw = raw_bytes(values)
     if raw is None or not search.is_in(raw):
         return None
     if unit == "line" and values.get("kind") in ("invalid", "unjudged"):
-        raise _IsIntricate  # it may be a line of a longer message
+        raise _NeedsFullReading  # it may be a line of a longer message
     return raw
 
 

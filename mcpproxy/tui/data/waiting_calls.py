@@ -72,7 +72,7 @@ class WaitingCalls:
         return None if found < 0 else found
 
     def is_waiting(self, number: int) -> bool:
-        """Whether a call waits."""
+        """Returns whether a call waits."""
         return number < len(self._states) and self._states[number] != _SETTLED
 
     def server_requests(self, after: int) -> Iterator[int]:
@@ -82,7 +82,7 @@ class WaitingCalls:
             yield number
 
     def is_only_client_call_before(self, number: int) -> bool:
-        """Whether exactly one of the client's calls before a call waits."""
+        """Returns whether exactly one of the client's calls before a call waits."""
         return self._states.count(_CLIENT_WAITS, 0, number) == 1
 
     def request_rows(self) -> Iterator[int]:

@@ -16,7 +16,7 @@ class WaitingFirstRows(Sequence[int]):
     The selection changes while it is read, so this is a copy of it, which `renew` brings up to date.
     """
 
-    def __init__(self, selected_rows: "array[int]") -> None:
+    def __init__(self, selected_rows: Sequence[int]) -> None:
         """Start without rows.
 
         Args:
@@ -31,7 +31,7 @@ class WaitingFirstRows(Sequence[int]):
         Args:
             waiting_rows: the rows of all waiting requests, ascending.
         """
-        selected = self._selected_rows[:]
+        selected = array("I", self._selected_rows[:])
         positions = []
         for row in islice(waiting_rows, MAX_FIRST_ROWS):
             position = bisect_left(selected, row)

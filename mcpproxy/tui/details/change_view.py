@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
-from typing import Final
+from typing import Final, NamedTuple
 
 from analysis.comparison.change import Change, Comparison
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.comparison_messages import ChangeDetail
 from mcpproxy.tui.rows.comparison_rows import SIGNS
 from mcpproxy.tui.text.lines import wrap
-from mcpproxy.wording.aligned_json import AlignedLine, first_difference
+from mcpproxy.wording.aligned_json import CONTEXT_LINES, AlignedLine, collapsed, first_difference
 from mcpproxy.wording.cells import cells, fit
 from mcpproxy.wording.change_kinds import ROLES
 from mcpproxy.wording.changes import MAX_NAME_CHARS, message_text, place_text, subject_text
@@ -21,13 +21,28 @@ INDENT: Final = 2
 MIN_SIDE_CELLS: Final = 8
 """The minimum width of the values of a side, in cells."""
 _SEPARATOR_CELLS: Final = 3
+_SIGN_ROLES: Final[dict[str, Role]] = {"│": "dim", "-": "bad", "+": "accent", "≠": "warm"}
+"""The colour of the sign between both sides: what was removed and what was added have the same colours everywhere."""
 
 Lines = list[list[Span]]
 
 
-def change_lines(
-    change: Change, comparison: Comparison, detail: ChangeDetail | None, width: int, trouble: str = ""
-) -> Lines:
+class ChangeText(NamedTuple):
+    """A change as lines."""
+
+    lines: Lines
+    first_difference: int | None = None
+    """The number of the first line in which the sides differ; None if there is none, or the values are not known."""
+
+
+def change_text(
+    change: Change,
+    comparison: Comparison,
+    detail: ChangeDetail | None,
+    width: int,
+    trouble: str = "",
+    context: int = CONTEXT_LINES,
+) -> ChangeText:
     """Returns a change in full.
 
     Args:
@@ -36,6 +51,7 @@ def change_lines(
         detail: its values; None while they are not known.
         width: the width of a line, in cells.
         trouble: why its values cannot be shown; empty if they can.
+        context: how many equal lines are shown before and after those that differ.
     """
     severity = change.severity
     lines: Lines = [
@@ -53,14 +69,16 @@ def change_lines(
         lines += [[Span(line, "dim")] for line in wrapped(text, width)]
     lines += _witness_lines(change, detail, width)
     lines.append([])
-    lines += _value_lines(change, comparison, detail, width)
+    values = _value_lines(change, comparison, detail, width, context)
+    first_line = None if values.first_difference is None else len(lines) + values.first_difference
+    lines += values.lines
     if detail is None:
         missing_text = f"{sanitise(trouble, None)}; c: compare again" if trouble else "…"
         lines += [[Span(line, "bad" if trouble else "dim")] for line in wrapped(missing_text, width)]
     elif not detail.is_whole:
         lines.append([Span("… more: see the frames", "bad")])
     lines += [[], *([Span(line, "dim")] for line in wrapped(change.kind.why, width))]
-    return [fit_spans(line, width)[0] for line in lines]
+    return ChangeText([fit_spans(line, width)[0] for line in lines], first_line)
 
 
 def _witness_lines(change: Change, detail: ChangeDetail | None, width: int) -> Lines:
@@ -75,7 +93,9 @@ def _witness_lines(change: Change, detail: ChangeDetail | None, width: int) -> L
     ]
 
 
-def _value_lines(change: Change, comparison: Comparison, detail: ChangeDetail | None, width: int) -> Lines:
+def _value_lines(
+    change: Change, comparison: Comparison, detail: ChangeDetail | None, width: int, context: int
+) -> ChangeText:
     """Returns the places of both sides, and below them the values."""
     side_cells = max(MIN_SIDE_CELLS, (width - _SEPARATOR_CELLS) // 2)
     old_head, new_head = (
@@ -89,9 +109,12 @@ def _value_lines(change: Change, comparison: Comparison, detail: ChangeDetail | 
             Span(new_head, "accent"),
         ]
     ]
-    for line in detail.lines if detail is not None else ():
+    first_line: int | None = None
+    for line in collapsed(detail.lines if detail is not None else (), context):
+        if first_line is None and not line.is_equal:
+            first_line = len(lines)
         lines += side_by_side(line, side_cells)
-    return lines
+    return ChangeText(lines, first_line)
 
 
 def side_by_side(line: AlignedLine, side_cells: int) -> Iterator[list[Span]]:
@@ -106,7 +129,7 @@ def side_by_side(line: AlignedLine, side_cells: int) -> Iterator[list[Span]]:
         return
     indent = min(INDENT * line.depth, side_cells // 2)
     sign = "│" if line.is_equal else "-" if line.new is None else "+" if line.old is None else "≠"
-    separator = Span(f" {sign} ", "dim" if line.is_equal else "bad")
+    separator = Span(f" {sign} ", _SIGN_ROLES[sign])
     old_other, new_other = (line.old, line.new) if line.is_equal else (line.new, line.old)
     old_pieces = marked_pieces(line.old, old_other, "bad", side_cells - indent)
     new_pieces = marked_pieces(line.new, new_other, "accent", side_cells - indent)

@@ -1,7 +1,7 @@
-"""Row comparison: what differs between two rows of a capture; of calls, the whole exchanges.
+"""Row comparison: what differs between two rows of a capture; for calls, between their whole exchanges.
 
 Ids are not compared: they always differ. Texts in results are compared line by line or, if both are JSON, by members.
-A message above 1 MiB is not compared, and the comparison says so; so is its memory and time bounded.
+A message above 1 MiB is not compared, and the comparison says so; this bounds its memory and time.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,11 +22,11 @@ from mcpproxy.wording.exact_json import MAX_PARSED_VALUES
 from mcpproxy.wording.statuses import outcome_status, waiting_status
 
 MAX_PART_LINES: Final = 2_000
-"""The most lines of a part of two messages."""
+"""The maximum number of lines of a part of two messages."""
 MAX_TEXTS: Final = 20
 """The most texts of a result that are compared each by itself; the others are compared as members of its content."""
 MAX_SUBJECT_CHARS: Final = 200
-"""The most characters of a method and a name."""
+"""The maximum length of a method and a name, in characters."""
 _BRACKETS: Final = frozenset("{}[]")
 _UNCOMPARED_MEMBERS: Final = ("jsonrpc", "id", "method")
 _CONTENT_METHODS: Final = ("tools/call", "prompts/get")
@@ -34,7 +34,7 @@ _CONTENT_METHODS: Final = ("tools/call", "prompts/get")
 
 
 class RowFact(NamedTuple):
-    """A fact about both rows that is no part of their messages."""
+    """A fact about both rows that is not part of their messages."""
 
     name: str
     old: str
@@ -75,7 +75,7 @@ class RowComparison(NamedTuple):
     def difference_count(self) -> int:
         """How many facts and lines differ; a line with nothing but a bracket belongs to what is in the brackets."""
         lines = (line for part in self.parts for line in part.lines if not line.is_equal)
-        line_count = sum((line.old or line.new or "").rstrip(",") not in _BRACKETS for line in lines)
+        line_count = sum(any(map(_is_content, (line.old, line.new))) for line in lines)
         return sum(fact.is_difference for fact in self.facts) + line_count
 
     @property
@@ -84,8 +84,13 @@ class RowComparison(NamedTuple):
         return not self.remarks and all(part.is_whole for part in self.parts)
 
 
+def _is_content(line_text: str | None) -> bool:
+    """Whether a side has a line with more than a bracket."""
+    return line_text is not None and line_text.rstrip(",") not in _BRACKETS
+
+
 class _RowSide:
-    """What is known of one of the rows."""
+    """What is known about one of the rows."""
 
     def __init__(self, reading: Reading, row: int) -> None:
         """Read the row and, if it belongs to a call, the rest of its exchange."""
@@ -199,7 +204,7 @@ def compare_rows(reading: Reading, old_row: int, new_row: int) -> RowComparison:
 
 
 def previous_call_row(reading: Reading, row: int) -> int | None:
-    """Returns the row of the call before that of a row, of the same method and name, or None if there is none.
+    """Returns the row of the previous call of the same method and name as that of a row, or None if there is none.
 
     Looks through all calls before it, in every session of the capture, so do not call it in the drawing thread.
     """

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 
 from analysis.rules.discovery import rules
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Level
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.conversation import MissingRange
 from mcpproxy.tui.data.findings import LEVELS, SIGNS, Findings
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.details.proof import proof_lines
+from mcpproxy.tui.rows.code_spans import code_lines
 from mcpproxy.wording.counts import count_text, lost_text
 from mcpproxy.wording.rule_pages import addresses, facts, sections, summary_of
 from mcpproxy.wording.spans import Span
@@ -33,7 +34,7 @@ def finding_lines(
     lines = [head, [Span("  ".join(place_texts), "dim")]]
     lines += [[Span(line)] for line in wrapped(sanitise(finding.message, None), width)]
     if with_page and finding.rule in rules():
-        return [*lines, *proof, [], *page_lines(finding.rule, width)[2:]]
+        return [*lines, *proof, [], *page_lines(finding.rule, width)]
     return [*lines, *proof, *rule_lines(finding.rule, width, is_short=True)]
 
 
@@ -45,15 +46,15 @@ def rule_lines(rule: str, width: int, *, is_short: bool = False) -> list[list[Sp
     lines = [[Span(line, "dim")] for line in wrapped(summary_of(known_rule), width)]
     for heading, text in () if is_short else sections(known_rule):
         lines += [[Span(line, "dim")] for line in wrapped(f"{heading}: {text}" if heading else text, width)]
-    return lines
+    return code_lines(lines, "plain")
 
 
 def page_lines(rule: str, width: int) -> list[list[Span]]:
-    """Returns the page of a rule."""
+    """Returns the page of a rule, without its id."""
     known_rule = rules().get(rule)
     if known_rule is None:
         return [[Span(f"there is no rule {rule}", "bad")]]
-    page = [[Span(rule, "accent")], [], *([Span(line)] for line in wrapped(summary_of(known_rule), width))]
+    page = [[Span(line)] for line in wrapped(summary_of(known_rule), width)]
     for heading, text in sections(known_rule):
         page += [[], *([[Span(heading, "accent")]] if heading else [])]
         page += [[Span(f"  {line}")] for line in wrapped(text, width - 2)]
@@ -61,7 +62,20 @@ def page_lines(rule: str, width: int) -> list[list[Span]]:
     for name, text in facts(known_rule):
         fact_lines = wrapped(text, width - 12)
         page += [[Span(f"{'' if number else name:<12}", "dim"), Span(line)] for number, line in enumerate(fact_lines)]
-    return page + [[Span(f"  {address}", "dim")] for address in addresses(known_rule.source)]
+    return code_lines(page) + [[Span(f"  {address}", "dim")] for address in addresses(known_rule.source)]
+
+
+def rule_title(rule: str, findings: Findings) -> list[Span]:
+    """Returns a rule with the worst level and the number of its findings in a capture."""
+    counts = {level: findings.counts[level, rule] for level in Level if findings.counts[level, rule]}
+    if not counts:
+        return [Span(rule, "accent")]
+    sign, role = SIGNS[max(counts)], LEVELS[max(counts)]
+    return [
+        Span(f"{sign} {max(counts)} ", role),
+        Span(rule, "accent"),
+        Span(f" · {sum(counts.values()):,} here", "dim"),
+    ]
 
 
 def findings_in(reading: Reading, row: int) -> list[Finding]:

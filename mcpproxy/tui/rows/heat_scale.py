@@ -1,7 +1,7 @@
 """Heat scale: which latencies each height of a block means in a heat map. It follows the values that are shown.
 
 The limits are evenly spaced on a logarithmic axis over what nearly all cells contain: a few extreme calls do not push
-all others into one class, and calls that all take about as long are not blown up into differences.
+all others into one class, and small differences between calls do not look large.
 """
 
 from collections.abc import Iterable, Sequence

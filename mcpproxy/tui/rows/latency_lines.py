@@ -1,23 +1,21 @@
 """Latency lines: the latencies of one kind of request over time, and its histogram, whose buckets can be chosen."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from analysis.conversation.durations import octave_ns
+from analysis.conversation.durations import PARTS_PER_OCTAVE, part_begin_ns
 from mcpproxy.tui.data.latencies import Distribution
 from mcpproxy.tui.widgets.table import Column, MemoryRows, TableLine
-from mcpproxy.wording.blocks import compress, stacked_blocks
+from mcpproxy.wording.blocks import BLOCKS, compress, stacked_blocks
+from mcpproxy.wording.cells import cells
 from mcpproxy.wording.spans import Span
 from mcpproxy.wording.units import brief_duration
 
-LABEL_CELLS: Final = 14
-"""The width of the label before a bar of the chart over time, in cells."""
-NOTE_CELLS: Final = 12
-"""The width of the note after a chart over time, in cells."""
+P50_SIGN: Final = "█"
+P95_SIGN: Final = "▒"
+"""What fills the chart over time above p50, up to p95."""
 RANGE_CELLS: Final = 9
 """The width of a bucket's label, in cells."""
-MAX_BAR_CELLS: Final = 64
-"""The maximum width of a bar, in cells."""
 _UNITS: Final = (("s", 9), ("ms", 6), ("us", 3))
 BUCKET_COLUMNS: Final = (
     Column("latency", "latency", RANGE_CELLS, is_right_aligned=True),
@@ -39,9 +37,11 @@ def abandoned_cell(count: int) -> tuple[Span, ...]:
 
 
 class Bucket(NamedTuple):
-    """The responses whose latency is within an octave."""
+    """The responses whose latency is within a range."""
 
-    octave: int
+    begin_ns: int
+    end_ns: int
+    """The shortest latency that is too long for it."""
     responses: int
     share: float
     """Its share of all responses."""
@@ -55,40 +55,67 @@ class BucketRows(MemoryRows[Bucket]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._width = MAX_BAR_CELLS
+        self._width = 1
 
     def fill(self, buckets: Iterable[Bucket], width: int) -> None:
         """Show other buckets, in lines of this width."""
         self.items = list(buckets)
-        self._width = max(1, min(MAX_BAR_CELLS, width - RANGE_CELLS - 18))
+        self._width = max(1, width - RANGE_CELLS - 1 - max((cells(_count_text(one)) for one in self.items), default=0))
 
     def line(self, row: int) -> TableLine:
         """Returns the line of a bucket."""
         bucket = self.items[row]
         suffix = "+" if bucket.is_last else "–"
-        text = f" {bucket.responses:,}  {100 * bucket.share:.0f}%" if bucket.responses else ""
         bar_cells = -int(-self._width * bucket.length // 1)
         return TableLine(
             {
-                "latency": (Span(f"{brief_duration(octave_ns(bucket.octave)[0])} {suffix}", "dim"),),
-                "count": (Span("█" * bar_cells, "accent"), Span(text)),
+                "latency": (Span(f"{brief_duration(bucket.begin_ns)} {suffix}", "dim"),),
+                "count": (Span("█" * bar_cells, "accent"), Span(_count_text(bucket))),
             }
         )
 
 
-def buckets_of(octaves: Mapping[int, int]) -> list[Bucket]:
-    """Returns the buckets from the shortest duration to the longest, including empty ones."""
-    if not octaves:
+def _count_text(bucket: Bucket) -> str:
+    """Returns what follows the bar of a bucket."""
+    return f" {bucket.responses:,}  {100 * bucket.share:.0f}%" if bucket.responses else ""
+
+
+def buckets_of(counts: Mapping[int, int], max_buckets: int = 0) -> list[Bucket]:
+    """Returns the buckets from the shortest duration to the longest, including empty ones.
+
+    A bucket is an octave, or a half, a quarter or an eighth of one if these are neither too many nor more than the
+    responses.
+
+    Args:
+        counts: the counts by part of an octave.
+        max_buckets: the most buckets if they are smaller than an octave.
+    """
+    if not counts:
         return []
-    total, max_count, last_octave = sum(octaves.values()), max(octaves.values()), max(octaves)
-    counts = ((octave, octaves.get(octave, 0)) for octave in range(min(octaves), last_octave + 1))
-    return [Bucket(octave, count, count / total, count / max_count, octave == last_octave) for octave, count in counts]
+    total, low, high = sum(counts.values()), min(counts), max(counts)
+    size = 1
+    while size < PARTS_PER_OCTAVE and high // size - low // size >= min(max_buckets, total):
+        size *= 2
+    first, last = low // size, high // size
+    sums = [0] * (last - first + 1)
+    for part, count in counts.items():
+        sums[part // size - first] += count
+    return [
+        Bucket(
+            part_begin_ns(number * size),
+            part_begin_ns((number + 1) * size),
+            count,
+            count / total,
+            count / max(sums),
+            is_last=number == last,
+        )
+        for number, count in enumerate(sums, first)
+    ]
 
 
 def bucket_filter(bucket: Bucket) -> str:
     """Returns the filter expression for the calls whose latency is in a bucket."""
-    low, high = octave_ns(bucket.octave)
-    return f"latency>={_exact_duration(low)} latency<{_exact_duration(high)}"
+    return f"latency>={_exact_duration(bucket.begin_ns)} latency<{_exact_duration(bucket.end_ns)}"
 
 
 def _exact_duration(ns: int) -> str:
@@ -99,25 +126,44 @@ def _exact_duration(ns: int) -> str:
     return f"{whole}.{fraction}{unit}" if fraction else f"{whole}{unit}"
 
 
-def over_time_lines(distribution: Distribution, width: int, lines_per_chart: int = 1) -> list[list[Span]]:
-    """Returns the latencies of one kind over time, as lines.
+def over_time_lines(distribution: Distribution, width: int, chart_lines: int) -> list[list[Span]]:
+    """Returns p50 within p95 of one kind over time, on one scale, as lines: the values, the chart, and the times.
 
     Args:
         distribution: the latencies.
         width: the width of the lines, in cells.
-        lines_per_chart: the height of each of the two charts, in lines.
+        chart_lines: the height of the chart, in lines.
     """
-    lines: list[list[Span]] = []
-    chart_width = max(4, width - LABEL_CELLS - NOTE_CELLS)
-    scale_ns = max((value for value in distribution.p95_ns if value is not None), default=0)
-    for name, values in (("p95", distribution.p95_ns), ("p50", distribution.p50_ns)):
-        *upper_bars, bars = stacked_blocks(compress(values, chart_width), lines_per_chart, scale_ns)
-        max_ns = max((value for value in values if value is not None), default=None)
-        note = f"  up to {brief_duration(max_ns)}" if max_ns is not None else ""
-        lines += [[Span(" " * LABEL_CELLS), Span(upper, "accent")] for upper in upper_bars]
-        lines.append([Span(f"{name + ' by time':<{LABEL_CELLS}}", "dim"), Span(bars, "accent"), Span(note, "dim")])
-    if distribution.p95_ns:
-        axis_width = min(chart_width, len(distribution.p95_ns))
-        start, end = "0", brief_duration(len(distribution.p95_ns) * distribution.slice_ns)
-        lines.append([Span(f"{'':<{LABEL_CELLS}}{start}{end:>{max(len(end) + 1, axis_width - len(start))}}", "dim")])
-    return lines
+    p50_ns, p95_ns = distribution.p50_ns, distribution.p95_ns
+    if not p95_ns:
+        return []
+    highest_p50, highest_p95 = (max(value or 0 for value in values) for values in (p50_ns, p95_ns))
+    head = [
+        Span(f"{P50_SIGN} ", "accent"),
+        Span(f"p50 by time, up to {brief_duration(highest_p50)}   ", "dim"),
+        Span(f"{P95_SIGN} ", "accent"),
+        Span(f"p95, up to {brief_duration(highest_p95)}", "dim"),
+    ]
+    p50_lines, p95_lines = (
+        stacked_blocks(_stretched(values, width), chart_lines, highest_p95) for values in (p50_ns, p95_ns)
+    )
+    chart = [
+        "".join(_chart_sign(*blocks) for blocks in zip(p50_line, p95_line, strict=True))
+        for p50_line, p95_line in zip(p50_lines, p95_lines, strict=True)
+    ]
+    end = brief_duration(len(p95_ns) * distribution.slice_ns)
+    return [head, *([Span(line, "accent")] for line in chart), [Span(f"0{end:>{max(len(end) + 1, width - 1)}}", "dim")]]
+
+
+def _chart_sign(p50_block: str, p95_block: str) -> str:
+    """Returns the sign of a cell that p50 and p95 fill with these blocks; p95 is rounded to whole cells."""
+    p50_height, p95_height = f" {BLOCKS}".index(p50_block), f" {BLOCKS}".index(p95_block)
+    half = len(BLOCKS) // 2
+    return P95_SIGN if p50_height < half <= p95_height - p50_height else p50_block
+
+
+def _stretched(values: Sequence[int | None], width: int) -> list[int | None]:
+    """Returns values in exactly `width` places: each has several of them if there are few, as in `compress` if not."""
+    if len(values) >= width:
+        return compress(values, width)
+    return [values[place * len(values) // width] for place in range(width)]

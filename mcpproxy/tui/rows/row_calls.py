@@ -195,3 +195,14 @@ def _set_cancellation(reading: Reading, call_number: int, call: Call, row: int) 
     # An id of another JSON type also names the request, but only if there is a single cancellation.
     reason = (matching_params or (params_objects if len(all_params) == 1 else []) or [{}])[0].get("reason")
     call.cancel_reason = reason[:MAX_REASON_CHARS] if isinstance(reason, str) else None
+
+
+def no_partner_text(reading: Reading, row: int) -> str:
+    """Why a row has no request or response to go to."""
+    number = reading.call(row)
+    if number is None or reading.calls.request[number] != row:
+        return "this row has no request or response to go to"
+    outcome = reading.outcome(number)
+    if outcome is None:
+        return "no response so far; w says why" if reading.is_live else "no response so far"
+    return "the response may be among lost records" if outcome is Outcome.NOT_RECORDED else "never answered"

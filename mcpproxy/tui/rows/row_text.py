@@ -21,6 +21,7 @@ from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.rows.row_calls import MAX_LINE_FRAME_BYTES, call_at, late_ns, message_at, request_of
 from mcpproxy.wording import lines
 from mcpproxy.wording.cells import fit
+from mcpproxy.wording.gists import brief_gist
 from mcpproxy.wording.lines import Line
 from mcpproxy.wording.meaning import Meaning
 from mcpproxy.wording.names import MAX_ID_CELLS, id_text, name_of
@@ -51,6 +52,8 @@ class RowText(NamedTuple):
     """What was known about that login."""
     turn: str = ""
     """The id of the turn that its call belongs to, if it is wanted."""
+    brief_details: str = ""
+    """For a request: `details` in a form that leaves more room for the response."""
 
 
 PENDING_TEXT: Final = RowText(Span(""), (Span("…", "dim"),), is_final=False)
@@ -144,7 +147,9 @@ def _message_text(reading: Reading, row: int, message: Message) -> RowText:
         assert line.status is not None
         id_, http = id_text(message.id).removeprefix(" #"), message.frames[0].exchange
         return RowText(line.direction, spans, id_, line.status, line.status.text, http, is_final=is_final)
-    return RowText(line.direction, spans, line.id.removeprefix("#"), details=line.gist.text, is_final=is_final)
+    brief = brief_gist(message, meaning) if isinstance(message, Request) else ""
+    id_ = line.id.removeprefix("#")
+    return RowText(line.direction, spans, id_, details=line.gist.text, brief_details=brief, is_final=is_final)
 
 
 def _without_request(line: Line, reading: Reading, number: int, response: Response) -> Line:

@@ -37,12 +37,12 @@ class ToolRows(MemoryRows[Tool]):
         return TableLine(
             {
                 "name": (Span(sanitise(tool.name, MAX_NAME_CHARS) or '""'),),
-                "size": (Span(units.size(tool.last.size) if tool.last is not None else "–"),),
+                "size": (Span(units.size(tool.last.size)) if tool.last is not None else Span("–", "dim"),),
                 "tokens": (Span(f"~{tool.last.tokens_estimate:,}" if tool.last is not None else "–", "dim"),),
                 "calls": (Span(f"{tool.calls:,}", "plain" if tool.calls else "dim"),),
                 "errors": (Span(f"{tool.errors:,}", "bad" if tool.errors else "dim"),),
                 "abandoned": abandoned_cell(tool.abandoned),
-                "p95": (Span(brief_duration(tool.p95_ns)),),
+                "p95": (Span(brief_duration(tool.p95_ns), "dim" if tool.p95_ns is None else "plain"),),
                 "description": (Span(f"{note}  " if note else "", role), Span(_first_line(tool), "dim")),
             }
         )
@@ -66,7 +66,7 @@ def _first_line(tool: Tool) -> str:
 
 
 def tool_note(tool: Tool) -> tuple[str, Role]:
-    """The note on a tool: changed, never listed or never called."""
+    """The note on a tool: changed, or never listed. That it was never called, the number of its calls says."""
     if tool.last is None:
         return "never listed", "bad"
     if len(tool.versions) > 1:
@@ -76,4 +76,4 @@ def tool_note(tool: Tool) -> tuple[str, Role]:
             if change_count == 1
             else f"changed {change_count}{'+' if change_count + 1 >= MAX_VERSIONS_PER_TOOL else ''} times"
         ), "bad"
-    return ("", "plain") if tool.number is not None else ("never called", "dim")
+    return "", "plain"

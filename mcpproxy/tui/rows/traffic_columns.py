@@ -29,8 +29,8 @@ MAX_NAME_PERCENT: Final = 30
 """The maximum share of the names in the width, in percent; the content gets what they leave."""
 MAX_NAME_CELLS: Final = 60
 """The maximum width of the names, in cells."""
-MAX_NARROW_EXCHANGE_NAME_CELLS: Final = 15
-"""This width of the names of exchanges leaves room for `{"a":1} ⇒ The sum is 3` in 80 columns."""
+MAX_NARROW_EXCHANGE_NAME_PERCENT: Final = 25
+"""The same for exchanges where tool calls are shown without `tools/`: `call list_directory` fits in 80 columns."""
 LATENCY_CELLS: Final = 8
 _NAME_HEADING: Final = "method / name"
 _CLOCK_CELLS: Final = len("23:59:59.99")
@@ -72,6 +72,8 @@ class ColumnNeeds(NamedTuple):
     """The same if tool calls are shown without `tools/`."""
     has_findings: bool = True
     """Whether any row has a finding."""
+    has_server_requests: bool = False
+    """Whether the server has sent requests, too."""
 
 
 class NameCells:
@@ -81,6 +83,7 @@ class NameCells:
         """Start without kinds."""
         self._reading = reading
         self._measured_count = 0
+        self.has_server_requests = False
         self.widest = self.widest_short = 0
         """The widths of the longest method with its name, as it is and without `tools/`, in cells; at most
         `MAX_NAME_CELLS`.
@@ -90,6 +93,7 @@ class NameCells:
         """Measure the kinds that have been added."""
         kinds = self._reading.kinds.all
         for kind in kinds[self._measured_count :]:
+            self.has_server_requests |= kind.side == "server"
             spans = [Span(sanitise(kind.method, MAX_NAME_CELLS))]
             spans += [Span(f" {sanitise(kind.name, MAX_NAME_CELLS)}")] if kind.name else []
             self.widest = min(MAX_NAME_CELLS, max(self.widest, _cells(spans)))
@@ -119,6 +123,7 @@ def needs_of(reading: Reading, names: NameCells) -> ColumnNeeds:
         min(MAX_NAME_CELLS, names.widest + names.prefix_cells),
         min(MAX_NAME_CELLS, names.widest_short + names.prefix_cells),
         len(reading.findings) > 0,
+        names.has_server_requests,
     )
 
 
@@ -144,7 +149,7 @@ def traffic_columns(
     columns = [
         Column("number", "#", max(2, needs.number), is_right_aligned=True, drop=3),
         Column("time", "sent" if is_exchanges else "time", time_width, is_right_aligned=True, drop=1),
-        Column("way", "", 2, label="direction"),
+        Column("way", "", 2, is_extra=is_exchanges and not needs.has_server_requests, label="direction"),
         Column("findings", "find", 4, drop=7, is_extra=not needs.has_findings),
         Column("what", _NAME_HEADING, _name_width(width, needs, is_exchanges=is_exchanges)),
         Column("id", "id", 6, drop=8, is_extra="id" in narrow_extras),
@@ -168,7 +173,7 @@ def _name_width(width: int, needs: ColumnNeeds, *, is_exchanges: bool) -> int:
     """Returns how wide the names are: as they are if they fit, or else as wide as tool calls need without `tools/`."""
     limit, has_room = width * MAX_NAME_PERCENT // 100, width >= MIN_WHOLE_NAME_CELLS
     if is_exchanges and not has_room:
-        limit = MAX_NARROW_EXCHANGE_NAME_CELLS
+        limit = width * MAX_NARROW_EXCHANGE_NAME_PERCENT // 100
     needed = needs.name if has_room and needs.name <= limit else min(needs.short_name, limit)
     return max(len(_NAME_HEADING), needed)
 

@@ -47,6 +47,8 @@ LOST_ANSWER_COLUMNS: Final = ("status", "latency")
 """The columns that the status of a request without a response and a latency may extend over."""
 MIN_CONTENT_CELLS: Final = 40
 """The minimum width of the content at which that of requests is in its own column, in cells."""
+SHORT_REQUEST_CELLS: Final = 12
+"""The maximum width of a short gist of a request, such as a path, in cells."""
 FOLDED_SIGN: Final = "▸"
 UNFOLDED_SIGN: Final = "▾"
 COMPARED_SIGN: Final = "="
@@ -181,7 +183,7 @@ class TrafficRows:
         gist = text.details
         if self.is_exchanges and number is not None:
             room = self._content_width - (cells(note) + 2 if note and not has_note_before else 0)
-            gist = call_gist(request_excerpt(gist, answer.details, room), answer.details)
+            gist = call_gist(request_excerpt(text.brief_details or gist, answer.details, room), answer.details)
         is_fitting = sum(cells(span.text) for span in what_cell) <= self._name_width
         is_alone = gist and is_fitting and is_blank and not loss and (has_note_before or not note)
         if is_alone and self._content_width < MIN_CONTENT_CELLS and self._content_width < self._request_width:
@@ -401,9 +403,11 @@ def request_excerpt(request_gist: str, response_gist: str, room: int) -> str:
     Args:
         request_gist: the gist of the request.
         response_gist: the gist of the response; empty if there is none.
-        room: the cells for both; neither gist is cut unless it takes more than half of them.
+        room: the cells for both; neither gist is cut unless it takes more than half of them, and a short one of the
+            request, which tells rows apart, not unless it takes more than two thirds.
     """
     if not response_gist:
         return request_gist
     available = room - len(GIST_SEPARATOR)
-    return fit(request_gist, max(1, available // 2, available - cells(response_gist)))
+    least = max(1, available // 2, min(SHORT_REQUEST_CELLS, available * 2 // 3))
+    return fit(request_gist, max(least, available - cells(response_gist)))

@@ -11,7 +11,7 @@ from analysis.comparison.change import Place, SideSummary
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.capture_list import short_name
 from mcpproxy.tui.data.comparing import ComparisonRun
-from mcpproxy.tui.details.change_view import Lines, change_lines
+from mcpproxy.tui.details.change_view import ChangeText, change_text
 from mcpproxy.tui.messages import Progressed
 from mcpproxy.tui.rows.comparison_rows import (
     COLUMNS,
@@ -33,11 +33,18 @@ from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.reader import Reader
 from mcpproxy.tui.widgets.table import Table
 from mcpproxy.tui.widgets.word_box import WordBox
+from mcpproxy.wording.aligned_json import CONTEXT_LINES
 from mcpproxy.wording.change_kinds import ROLES
 from mcpproxy.wording.changes import counts_text, failures_of, gap_text, severity_counts, side_facts, verdict_text
 from mcpproxy.wording.spans import Role, Span, fit_spans
 from mcpproxy.wording.wrapping import wrapped
 
+TALL_HEIGHT: Final = 40
+"""The height of the terminal, in lines, from which as much context as in reports is around each difference."""
+LOW_CONTEXT_LINES: Final = 1
+"""How many equal lines are around each difference in a lower terminal."""
+MIN_DIFFERENCE_LINES: Final = 3
+"""How many lines from the first difference on are in sight at first."""
 MAX_WARNING_LINES: Final = 3
 """How many failures and warnings are listed above the list."""
 SCROLL_BAR_CELLS: Final = 1
@@ -58,13 +65,14 @@ class ComparisonScreen(ListScreen):
     DEFAULT_CSS = """
     ComparisonScreen {
         & #sides { height: auto; max-height: 6; padding: 0 1; }
-        & #changes { height: 1fr; }
+        & #changes { min-height: 2; max-height: 40%; }
         & #nothing { padding: 1 2; display: none; height: 1fr; }
-        & #reader { height: 48%; border-top: solid $line; }
+        & #reader { height: 1fr; border-top: solid $line; }
         & #detail { padding: 0 1; }
+        &.-figures #changes { max-height: 60%; }
         &.-low #sides { max-height: 2; }
-        &.-low #reader { height: 35%; }
-        &.-full #reader { height: 1fr; border-top: none; }
+        &.-low #changes { max-height: 25%; }
+        &.-full #reader { border-top: none; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -147,6 +155,8 @@ class ComparisonScreen(ListScreen):
         if items != self._rows.items:
             self.replace_rows(self._rows, items, key=lambda item: item)
         self.table.set_columns(self._rows.fit_columns(self.view, self.app.size.width - SCROLL_BAR_CELLS))
+        self.table.styles.height = 1 + len(items)  # the detail gets the rest
+        self.set_class(self.view != "changes", "-figures")
         self.show_title()
         self._show_sides()
         self._show_views()
@@ -234,17 +244,29 @@ class ComparisonScreen(ListScreen):
         if isinstance(item, ChangeItem):
             self.comparing.request_detail(item.number)
             detail = self.comparing.detail
-        state = (item, detail is not None, self.comparing.trouble, width)
+        context = CONTEXT_LINES if self.app.size.height >= TALL_HEIGHT else LOW_CONTEXT_LINES
+        state = (item, detail is not None, self.comparing.trouble, width, context)
         if state != self._detail_state:
             self._detail_state = state
-            self.reader.show(self._lines(item, width))
+            text = self._text(item, width, context)
+            self.reader.show(text.lines)
+            if text.first_difference is not None:
+                # How much is in sight is known only after the next layout.
+                self.call_after_refresh(self._show_difference, text.first_difference, state)
 
-    def _lines(self, item: Item, width: int) -> Lines:
-        comparison = self.comparing.comparison
-        if isinstance(item, ChangeItem) and comparison is not None:
-            return change_lines(item.change, comparison, self.comparing.detail, width, self.comparing.trouble)
+    def _show_difference(self, line: int, state: object) -> None:
+        """Scroll to the first difference if it is not in sight, unless something else is shown by now."""
+        if self._detail_state == state:
+            self.reader.pane.show_line(line + MIN_DIFFERENCE_LINES - 1)
+
+    def _text(self, item: Item, width: int, context: int) -> ChangeText:
+        comparing = self.comparing
+        if isinstance(item, ChangeItem) and comparing.comparison is not None:
+            return change_text(
+                item.change, comparing.comparison, comparing.detail, width, comparing.trouble, context=context
+            )
         lines = item_lines(item) if not isinstance(item, ChangeItem) else []
-        return [[Span(piece)] for line in lines for piece in wrapped(line, width)]
+        return ChangeText([[Span(piece)] for line in lines for piece in wrapped(line, width)])
 
     @on(Table.RowHighlighted)
     def _moved(self) -> None:

@@ -25,7 +25,7 @@ class ComparisonChoice:
     def choose(self, capture: ListedCapture, captures: Sequence[ListedCapture]) -> None:
         """Mark a capture or, if one is marked, compare the two; the one that began earlier is the old side.
 
-        If the marked capture is chosen again, it is compared with the one before of the same server.
+        If the marked capture is chosen again, it is compared with the previous one of the same server.
 
         Args:
             capture: the chosen capture.

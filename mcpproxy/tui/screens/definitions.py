@@ -15,7 +15,7 @@ from mcpproxy.tui.rows.tool_rows import COLUMNS, ToolRows
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
-from mcpproxy.tui.screens.limiting import TO_LIMIT, Limit
+from mcpproxy.tui.screens.limit import TO_LIMIT, Limit
 from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_SORT, descending
 from mcpproxy.tui.widgets.clickable_line import ClickableLine, Piece
 from mcpproxy.tui.widgets.detail_box import MARGIN, MIN_DETAIL_WIDTH
@@ -29,6 +29,8 @@ from mcpproxy.wording.spans import Span
 
 VIEWS: Final = ("text", "pretty")
 """The views of a definition."""
+MIN_BELOW_LINES: Final = 8
+"""The height that the list must leave for the definition to be always shown below it, in lines."""
 
 
 class ToolsScreen(CaptureScreen):
@@ -41,6 +43,7 @@ class ToolsScreen(CaptureScreen):
         & #tools { width: 1fr; height: 1fr; }
         & #box { height: 55%; display: none; }
         & #box.-open { display: block; }
+        & #split.-below > #box { height: 1fr; display: block; }
         & #split.-wide > #box { width: 50%; height: 100%; display: block; border-left: solid $line; }
         & #reader { height: 1fr; }
         & #definition { padding: 0 1; }
@@ -110,13 +113,23 @@ class ToolsScreen(CaptureScreen):
 
     @property
     def is_wide(self) -> bool:
-        """Whether the definition of the tool at the cursor is always shown, next to the list."""
+        """Whether the definition of the tool at the cursor is next to the list."""
         return self.size.width >= MIN_WIDE_WIDTH
+
+    @property
+    def is_always_shown(self) -> bool:
+        """Whether the definition of the tool at the cursor is always shown, next to the list or below a short one."""
+        return self.is_wide or self.split.has_class("-below")
+
+    @property
+    def split(self) -> Container:
+        """The list with the definition."""
+        return self.query_one("#split", Container)
 
     @property
     def is_shown(self) -> bool:
         """Whether the definition is shown."""
-        return self.is_wide or self.box.has_class("-open")
+        return self.is_always_shown or self.box.has_class("-open")
 
     @property
     def box(self) -> Vertical:
@@ -134,9 +147,20 @@ class ToolsScreen(CaptureScreen):
     def update_rows(self) -> None:
         """Show the tools that have been read so far."""
         self.replace_rows(self._rows, sorted(self.tools.rows, key=self._order), key=lambda tool: tool.name)
+        self._fit()
         self.table.set_columns(self._rows.fit_columns(self.table.room.width or self.size.width))
         self.show_title()
         self._show()
+
+    def _fit(self) -> None:
+        """Show the definition below the list if its rows leave enough room."""
+        list_lines = len(self._rows) + 1
+        has_room = len(self._rows) > 0 and self.split.size.height - list_lines >= MIN_BELOW_LINES
+        is_below = not self.is_wide and has_room
+        if not is_below and self.pane.has_focus:
+            self.box.add_class("-open")
+        self.split.set_class(is_below, "-below")
+        self.table.styles.height = list_lines if is_below else "1fr"
 
     def _order(self, tool: Tool) -> tuple[int, str]:
         values: dict[str, int | None] = {
@@ -265,7 +289,7 @@ class ToolsScreen(CaptureScreen):
 
     def on_resize(self) -> None:
         """Put the definition next to the list or below it, and wrap it again."""
-        self.query_one("#split").set_class(self.is_wide, "-wide")
+        self.split.set_class(self.is_wide, "-wide")
         self.draw_later(self.update_rows)
 
     def action_calls(self) -> None:
@@ -293,7 +317,7 @@ class ToolsScreen(CaptureScreen):
 
     def close_detail(self) -> bool:
         """Hide the definition; returns False if it was not shown, or is always shown and the list has the focus."""
-        was_open = not self.table.has_focus if self.is_wide else self.is_shown
+        was_open = not self.table.has_focus if self.is_always_shown else self.is_shown
         self.box.remove_class("-open")
         return was_open
 

@@ -174,7 +174,7 @@ def row_choices(
     """
     choices = [ExportedRows(count_text(len(listed()), "row"), listed, filter_text=filter_text)]
     if count := len(marked()):
-        choices.append(ExportedRows(f"the {count_text(count, 'marked row')}", marked, "-marked"))
+        choices.append(ExportedRows(count_text(count, "marked row"), marked, "-marked"))
     return choices
 
 

@@ -1,7 +1,7 @@
 """File prompt: asks for the name of a new file, at the bottom of the screen.
 
-A name that cannot be used stays in the box with the reason below it. Nothing is created here: whoever asked creates the
-file, and must be prepared for one that someone else has created in the meantime.
+A name that cannot be used stays in the box with the reason below it. Nothing is created here: the caller creates the
+file, and must handle the case that it exists by then.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ class FileOffer(NamedTuple):
     name: str
     """The name of the file that is suggested."""
     other: str = ""
-    """What `ctrl+t` says that this offer is, if another one is shown."""
+    """The hint for `ctrl+t` while another offer is shown, such as `12 rows instead`."""
     labels: Mapping[str, str] = {}
     """The questions for extensions that have one of their own."""
 

@@ -283,7 +283,7 @@ class FindingsScreen(ListScreen):
         """Show the page of the rule."""
         item = self.item
         if item is not None:
-            self.app.push_screen(RuleScreen(item.group.rule))
+            self.app.push_screen(RuleScreen(self.findings, item.group.rule))
 
     def action_again(self) -> None:
         """Check again if the checking process has died."""

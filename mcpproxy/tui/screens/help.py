@@ -39,11 +39,13 @@ ROWS: Final = (
     HelpRow("s", "sort by the next column"),
     HelpRow("/", "filter by words as you type"),
     HelpRow("=", "mark; on another: compare", "compare"),
-    HelpRow("= =", "compare with the one before"),
-    HelpRow("w", "the call that waits longest"),
-    HelpRow("S", "find a text in all sessions", "search"),
+    HelpRow("= =", "compare with the previous one"),
+    HelpRow("!", "what failed in it, or waits"),
+    HelpRow("w", "the call that has waited longest"),
+    HelpRow("S", "search all sessions for a text", "search"),
     HelpRow("e", "export the capture, or a report"),
     HelpRow("d", "delete, after confirmation", "delete"),
+    HelpRow("Esc", "undo mark, filter"),
     HelpRow("traffic"),
     HelpRow("Enter  →  l", "open the detail"),
     HelpRow("!", "what failed or waits, or all", "errors"),
@@ -52,10 +54,10 @@ ROWS: Final = (
     HelpRow("p", "to the answer, and back", "pair"),
     HelpRow("/", "filter by an expression"),
     HelpRow("ctrl+s", "in the filter: save it; @name", "save-filter"),
-    HelpRow("+ -", "only like this row, or unlike", "include exclude"),
+    HelpRow("+ -", "only rows like this, or unlike", "include exclude"),
     HelpRow("n N", "next, previous match or error", "next previous"),
     HelpRow("=", "mark; on another row: compare"),
-    HelpRow("= =", "compare with the call before"),
+    HelpRow("= =", "compare with the previous call"),
     HelpRow("f", "follow the end", "follow"),
     HelpRow("x", "one row for each exchange", "exchanges"),
     HelpRow("b", "only messages, or all records", "beside"),
@@ -64,9 +66,9 @@ ROWS: Final = (
     HelpRow("P", "calls of this prompt, in SQL", "turn"),
     HelpRow("m M '", "mark, note, next mark", "mark note next-mark"),
     HelpRow("c", "copy as JSON, text, command"),
-    HelpRow("e", "export the rows, or marked ones", "export"),
-    HelpRow("ctrl+t", "in its prompt: the other rows", "other-rows"),
-    HelpRow("R", "follow a stream raw"),
+    HelpRow("e", "export the listed or marked rows", "export"),
+    HelpRow("ctrl+t", "in that prompt: the other rows", "other-rows"),
+    HelpRow("R", "the raw bytes of both sides"),
     HelpRow("→ ←", "unfold, fold a login", "unfold-login fold-login"),
     HelpRow("Esc", "undo mark, order, filter"),
     HelpRow("traffic: detail"),
@@ -86,6 +88,9 @@ ROWS: Final = (
     HelpRow("r", "the page of the rule", "rule"),
     HelpRow("/", "filter by words; a rule as id/*"),
     HelpRow("c", "check again, if the worker died"),
+    HelpRow("page"),
+    HelpRow("↑ ↓  j k", "scroll"),
+    HelpRow("Esc  r", "back"),
     HelpRow("comparison"),
     HelpRow("Enter  o", "frame: new side, old side"),
     HelpRow("1 2 3", "changes, not compared, latency"),
@@ -105,8 +110,8 @@ ROWS: Final = (
     HelpRow("w W", "slowest call: here, of all", "slowest slowest-of-all"),
     HelpRow("s", "sort by the next column"),
     HelpRow("Tab", "to the histogram, and back"),
-    HelpRow("A", "of all calls, or of the filter", "limit"),
-    HelpRow("a", "one axis for all shapes", "axis"),
+    HelpRow("A", "all calls, or the filtered ones", "limit"),
+    HelpRow("a", "own axis for each shape", "axis"),
     HelpRow("timeline"),
     HelpRow("Enter", "the exchange in the traffic"),
     HelpRow("+ -  ← →", "zoom around the cursor, pan"),
@@ -114,14 +119,14 @@ ROWS: Final = (
     HelpRow("n N", "next, previous server"),
     HelpRow("o", "fold a server; or click its row", "fold-server"),
     HelpRow("a", "fold or unfold all servers"),
-    HelpRow("A", "all calls, or those of the filter"),
+    HelpRow("A", "all calls, or the filtered ones"),
     HelpRow("f", "follow the end"),
     HelpRow("tools"),
     HelpRow("Enter", "the definition"),
     HelpRow("1 2", "as text, as JSON"),
     HelpRow("[ ]", "previous, next version"),
     HelpRow("c", "the calls of the tool"),
-    HelpRow("A", "of all calls, or of the filter"),
+    HelpRow("A", "all calls, or the filtered ones"),
     HelpRow("s", "sort by the next column"),
     HelpRow("/  n N", "find text in the definition"),
     HelpRow("stderr"),
@@ -129,12 +134,14 @@ ROWS: Final = (
     HelpRow("f t", "follow the end; change the times"),
     HelpRow("peers"),
     HelpRow("↑ ↓  j k", "scroll"),
+    HelpRow("Tab", "mark the next message (▸)"),
+    HelpRow("Enter  c", "go to the marked message; copy it"),
     HelpRow("stream"),
     HelpRow("d", "both sides, client, server", "direction"),
     HelpRow("s", "HTTP exchange, or session", "scope"),
     HelpRow("/  n N", "find text; next, previous match"),
     HelpRow("[ ]", "previous, next page"),
-    HelpRow("Enter", "to the frame at the top"),
+    HelpRow("Enter", "to the frame of the top line"),
     HelpRow("f t", "follow the end; show or hide times"),
     HelpRow("e o", "write the bytes to a file"),
     HelpRow("sql"),
@@ -171,22 +178,22 @@ ROWS: Final = (
     HelpRow("→ ←", "to the server, to the client"),
     HelpRow("←! ←✗", "breaks a rule; is not a message"),
     HelpRow("◆", "a marked row"),
-    HelpRow("colours.toml", "your own colours of rows, by filters"),
+    HelpRow("colours.toml", "your own colours for rows"),
 )
 PLACE_ROWS: Final = (
     HelpRow("H", "the list of sessions", "sessions"),
-    HelpRow(".", "show these, if small", "places"),
+    HelpRow(".", "show these in a small terminal", "places"),
 )
 FILTER_HEADING: Final = "filter language"
 MAX_EXAMPLE_CELLS: Final = 20
 """The maximum width of the examples of the filter language, in cells."""
 _OPERATOR_ROWS: Final = (
     ("a b", "both"),
-    ("a or b", "one of them, or both"),
+    ("a or b", "either, or both"),
     ("not (a or b)", "neither"),
     ("word", "this text; or in quotes"),
 )
-_SIGNS: Final = {"escape": "Esc", "enter": "Enter", "left": "←", "right": "→", "tab": "Tab"}
+_SIGNS: Final = {"escape": "Esc", "enter": "Enter", "left": "←", "right": "→", "tab": "Tab", "slash": "/"}
 """The names on this page of keys that bindings call something else."""
 
 
@@ -199,19 +206,23 @@ def current_keys(row: HelpRow, keymap: Mapping[str, str]) -> str:
 
 
 def help_text(name: str, word: str = "", keys: str = "") -> str:
-    """What an action does, or an empty text if this page does not say.
+    """Returns what an action does, or an empty text if this page does not say.
+
+    What the section of the screen says comes first: a key may do the same thing to something else on another screen.
 
     Args:
         name: its name in `keys.toml`.
         word: the screen that it belongs to, such as `traffic`.
         keys: its default keys as bindings name them, such as `c` or `right,l`.
     """
-    by_name = next((row.text for row in (*ROWS, *PLACE_ROWS) if name in row.names.split()), "")
-    if by_name or not keys:
-        return by_name
+    own_rows = [row for section in _sections() if _is_about(section, word) for row in section]
     key_names = {_SIGNS.get(key, key) for key in keys.split(",")}
-    own_rows = (row for section in _sections() if _is_about(section, word) for row in section)
-    return next((row.text for row in own_rows if not row.names and key_names & set(row.keys.split())), "")
+    rows = (
+        *(row for row in own_rows if name in row.names.split()),
+        *(row for row in own_rows if not row.names and key_names & set(row.keys.split())),
+        *(row for row in (*ROWS, *PLACE_ROWS) if name in row.names.split()),
+    )
+    return rows[0].text if rows else ""
 
 
 def help_sections(word: str, keymap: Mapping[str, str]) -> list[HelpSection]:
@@ -293,7 +304,7 @@ class HelpScreen(ModalScreen[None]):
     @on(events.Resize)
     @on(WordBox.WordsChanged)
     def _fill(self) -> None:
-        """Fill the page with the rows that have the words."""
+        """Fill the page with the rows that contain the words."""
         words, width = self.query_one(WordBox).words, self.app.size.width - FRAME_CELLS
         lines, count = page_lines(help_sections(self._word, self.app.keys.keymap), words, width)
         self.query_one(Pane).show_lines(lines)
@@ -303,7 +314,7 @@ class HelpScreen(ModalScreen[None]):
         )
 
     def action_find(self) -> None:
-        """Let the user type words that the rows must have."""
+        """Let the user type words that the rows must contain."""
         self.query_one(WordBox).edit()
 
     @on(WordBox.Cancelled)

@@ -8,7 +8,6 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from analysis.conversation.durations import octave_ns
 from analysis.protocol.methods import OPENING_METHODS
 from mcpproxy.tui.data.latencies import KindFigures, Latencies
 from mcpproxy.tui.messages import CaptureGrown, Progressed
@@ -17,7 +16,7 @@ from mcpproxy.tui.rows.latency_rows import COLUMNS, SORT_COLUMNS, LatencyRows
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
-from mcpproxy.tui.screens.limiting import TO_LIMIT, Limit
+from mcpproxy.tui.screens.limit import TO_LIMIT, Limit
 from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_SORT, descending
 from mcpproxy.tui.widgets.clickable_line import ClickableLine
 from mcpproxy.tui.widgets.foot import Foot
@@ -25,7 +24,6 @@ from mcpproxy.tui.widgets.kind_detail import KindDetail, in_time_text, late_text
 from mcpproxy.tui.widgets.table import Table
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Span
-from mcpproxy.wording.units import brief_duration
 
 OTHER_LINES: Final = 3
 """The lines of the title and the keys."""
@@ -61,7 +59,7 @@ class LatencyScreen(CaptureScreen):
         self.limit = Limit(capture.limit)
         self.latencies = Latencies(capture.reading, self.limit.selection(capture.reading))
         self._rows = LatencyRows()
-        self._shares_axis = False
+        self._shares_axis = True
         self._histogram_wait: Future[None] | None = None
         """Ends the wait of keys that are meant for the histogram; None unless keys wait for one."""
         bind_switches(self._bindings, "latency")
@@ -140,11 +138,6 @@ class LatencyScreen(CaptureScreen):
         answered_count, late_count = sum(figures.answered for figures in rows), sum(figures.late for figures in rows)
         responses = f"{count_text(answered_count, 'response')}{in_time_text(late_count)}{late_text(late_count)}"
         spans = self.limit.title_spans(self.size.width, is_searching=self.latencies.is_searching)
-        if self._rows.axis is not None:
-            low, high = self._rows.axis
-            spans.append(
-                Span(f"  shapes {brief_duration(octave_ns(low)[0])}–{brief_duration(octave_ns(high)[1])}", "dim")
-            )
         spans.append(Span(f"  {count_text(len(rows), 'kind')} of requests, {responses}", "dim"))
         spans.append(Span(f"  by {self.order}", "dim"))
         if reading.is_live and reading.index.tail.is_at_end:
@@ -200,7 +193,7 @@ class LatencyScreen(CaptureScreen):
             super().action_panes()
 
     def action_axis(self) -> None:
-        """Let the shapes of all rows share one axis, or give each its own again."""
+        """Give the shape of each row an axis of its own, or let all share one again."""
         self._shares_axis = not self._shares_axis
         self.update_rows()
 
@@ -228,7 +221,7 @@ class LatencyScreen(CaptureScreen):
 
     @on(Table.RowSelected, "#slowest")
     def _choose_slow_call(self) -> None:
-        """Go to the answer of a call."""
+        """Go to the response to a call."""
         row = self.detail.slow_answer()
         if row is not None:
             self.app.show(row, is_detailed=True)
@@ -242,11 +235,11 @@ class LatencyScreen(CaptureScreen):
             self.app.select(self.limit.narrowed(text + extra_terms))
 
     def action_slowest(self) -> None:
-        """Go to the answer of the slowest call of the kind at the cursor."""
+        """Go to the response to the slowest call of the kind at the cursor."""
         self._go_to_slowest([self.selected] if self.selected is not None else [])
 
     def action_slowest_of_all(self) -> None:
-        """Go to the answer of the slowest call of all kinds."""
+        """Go to the response to the slowest call of all kinds."""
         self._go_to_slowest(self._rows.items)
 
     def _go_to_slowest(self, candidates: Sequence[KindFigures]) -> None:

@@ -122,8 +122,10 @@ class ListScreen(TitledScreen):
         self.show_title()
 
     def action_panes(self) -> None:
-        """Move between the list and the detail."""
-        if self.table.has_focus:
+        """Move between the list and the detail; in a box for words, complete the word."""
+        if isinstance(self.focused, WordBox):
+            self.focused.action_complete()
+        elif self.table.has_focus:
             self.action_into()
         else:
             self.table.focus()

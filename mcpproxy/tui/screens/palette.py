@@ -1,4 +1,4 @@
-"""Palette: everything that can be done here, one line each; typing shows only the lines with these words."""
+"""Palette: every command of the screen, one line each; typing shows only the lines that contain the words."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
@@ -69,6 +69,10 @@ class CommandBox(WordBox):
         """Choose the previous or next command."""
         self.post_message(self.Stepped(-by))
 
+    def action_complete(self) -> None:
+        """Choose the next command."""
+        self.post_message(self.Stepped(1))
+
 
 class PaletteScreen(ModalScreen[None]):
     """The commands, above the screen that they act on."""
@@ -132,7 +136,7 @@ class PaletteScreen(ModalScreen[None]):
         self.table.go(self.table.cursor + event.by)
 
     def on_key(self, event: events.Key) -> None:
-        """Go a page up or down, which is no key of the box."""
+        """Go a page up or down; the box does not use these keys."""
         if event.key in ("pageup", "pagedown"):
             self.table.go(self.table.cursor + self.table.page_rows * (1 if event.key == "pagedown" else -1))
 

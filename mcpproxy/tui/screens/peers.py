@@ -10,14 +10,19 @@ from textual.binding import Binding, BindingType
 from mcpproxy.tui.data.peers import PeerInfo, introductions
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.messages import CaptureGrown, PeersRead
-from mcpproxy.tui.rows.peer_lines import Lines, peer_lines
+from mcpproxy.tui.rows.peer_lines import PeerPage, peer_page
+from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
+from mcpproxy.tui.screens.row_actions import RowActions
 from mcpproxy.tui.screens.titled_screen import TitledScreen
 from mcpproxy.tui.widgets.clickable_line import ClickableLine
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.wording.names import revisions_text
 from mcpproxy.wording.spans import Span
+
+MIN_WIDE_WIDTH: Final = 120
+"""The width of the terminal, in cells, from which client and server are next to each other."""
 
 
 class PeersScreen(TitledScreen):
@@ -29,6 +34,9 @@ class PeersScreen(TitledScreen):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "open", "open", priority=True, id="open"),
+        Binding("tab", "mark(1)", "next message", priority=True, id="panes"),
+        Binding("c", "copy", "copy", id="copy"),
         Binding("escape", "app.pop_screen", "back", id="back"),
         Binding("q", "app.quit", "quit", id="quit"),
         Binding("question_mark", "app.help", "help", id="help"),
@@ -45,13 +53,23 @@ class PeersScreen(TitledScreen):
         self._peers: list[PeerInfo] = []
         self._settled_when_read = -1
         """The number of settled calls when the introductions were last read."""
+        self._page = PeerPage([], ())
+        self._marked = 0
+        """The number of the introduction whose frame the keys open and copy."""
         self._thread = ThreadPoolExecutor(1, "peers")
+        self._row_actions = RowActions(self, self.reading, lambda: self.marked_row)
         bind_switches(self._bindings, "peers")
 
     @property
     def subject(self) -> Reading:
         """The capture."""
         return self.reading
+
+    @property
+    def marked_row(self) -> int | None:
+        """The row of the marked introduction."""
+        marked_peers = self._peers[self._marked : self._marked + 1]
+        return self.reading.index.entry_of_seq(marked_peers[0].frame) if marked_peers else None
 
     def compose(self) -> ComposeResult:
         """The title and the text."""
@@ -67,6 +85,7 @@ class PeersScreen(TitledScreen):
     def on_unmount(self) -> None:
         """Stop reading."""
         self._thread.shutdown(wait=False, cancel_futures=True)
+        self._row_actions.close()
 
     @on(CaptureGrown)
     @on(events.ScreenResume)
@@ -102,8 +121,45 @@ class PeersScreen(TitledScreen):
             if not self.reading.has_ended
             else "neither side says anything about itself"
         )
-        lines: Lines = peer_lines(self._peers, self.size.width - 4)
-        self.query_one(Pane).renew_lines(lines or [[Span(empty_text, "dim")]])
+        is_wide = self.size.width >= MIN_WIDE_WIDTH
+        self._page = peer_page(self._peers, self.size.width - 4, is_wide=is_wide, marked=self._marked)
+        self.query_one(Pane).renew_lines(self._page.lines or [[Span(empty_text, "dim")]])
+
+    # ---- keys and clicks
+
+    def action_mark(self, by: int) -> None:
+        """Mark another introduction; after the last comes the first."""
+        if self._peers:
+            self._mark((self._marked + by) % len(self._peers))
+
+    def _mark(self, number: int) -> None:
+        self._marked = number
+        self._draw()
+        self.query_one(Pane).show_line(self._page.places[number].line)
+
+    def action_open(self) -> None:
+        """Go to the frame of the marked introduction."""
+        row = self.marked_row
+        if row is None:
+            notify(self.app, "nothing is selected")
+        else:
+            self.app.show(row)
+
+    def action_copy(self) -> None:
+        """Copy the frame of the marked introduction, in a chosen form."""
+        self._row_actions.copy()
+
+    def on_click(self, event: events.Click) -> None:
+        """Mark the introduction; another click on it goes to its frame."""
+        pane = self.query_one(Pane)
+        offset = event.get_content_offset(pane) if event.widget is pane else None
+        number = self._page.introduction_at(int(pane.scroll_y) + offset.y, offset.x) if offset is not None else None
+        if number is None:
+            return
+        if number == self._marked and event.chain > 1:
+            self.action_open()
+        else:
+            self._mark(number)
 
     def show_title(self) -> None:
         """Update the title to match the screen."""

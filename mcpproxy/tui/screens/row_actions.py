@@ -60,7 +60,7 @@ class RowActions:
         other_rules = [rule for row in rows for rule in reading.findings.rules_at(row)]
         rules = dict.fromkeys([*(finding.rule for finding in kept_findings), *other_rules])
         if rules:
-            self._screen.app.push_screen(RuleScreen(*rules))
+            self._screen.app.push_screen(RuleScreen(reading.findings, *rules))
         else:
             notify(self._screen.app, "this row has no findings")
 

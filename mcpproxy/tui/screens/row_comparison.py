@@ -1,4 +1,4 @@
-"""Row comparison: two rows of a capture side by side, with what differs; of calls, the whole exchanges."""
+"""Row comparison: two rows of a capture side by side, with their differences; for calls, the whole exchanges."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence

@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 
 from analysis.filter import FilterError, parse
 from mcpproxy.tui.data.capture_list import CaptureList, ListedCapture
-from mcpproxy.tui.data.searching import SearchResult, SearchRun
+from mcpproxy.tui.data.search_run import SearchResult, SearchRun
 from mcpproxy.tui.data.session_search import text_term
 from mcpproxy.tui.messages import CaptureUnreadable, OpenRequested, Progressed
 from mcpproxy.tui.safe_text import SafeText, notify
@@ -112,7 +112,7 @@ class SearchScreen(ListScreen):
             parse(text_term(self.run.text))
         except FilterError as error:
             self.run.trouble = error.problem
-            notify(self.app, f"this text cannot be searched for: {error.problem}", bad=True)
+            notify(self.app, f"cannot search for this text: {error.problem}", bad=True)
         else:
             self.run.start()
         self.set_interval(RENEWAL_INTERVAL_S, self.table.renew)

@@ -28,6 +28,7 @@ from mcpproxy.tui.screens.list_screen import TO_FILTER, TO_SORT, ListScreen
 from mcpproxy.tui.screens.longest_wait import NOTHING_WAITS, session_with_longest_wait, waiting_pieces
 from mcpproxy.tui.screens.prompts import LineScreen
 from mcpproxy.tui.screens.search import SearchScreen
+from mcpproxy.tui.screens.traffic_filter import trouble_term
 from mcpproxy.tui.widgets.clickable_line import ClickableLine, Piece
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.table import Column, MemoryRows, Table, TableLine
@@ -84,6 +85,8 @@ class SessionRows(MemoryRows[ListedCapture]):
         self._findings = findings
         self.traffic_width = len("abandoned")
         """The width of the column with the bars, in cells."""
+        self.bars_width = self.traffic_width
+        """The width of the bars, in cells; what the column has besides is for the problems of sessions."""
 
     def prefetch(self, first: int, last: int) -> None:
         """Request that these captures are read before all others."""
@@ -148,10 +151,17 @@ class SessionRows(MemoryRows[ListedCapture]):
             ),
             "errors": (Span(units.short_count(summary.failures), "bad" if summary.failures else "dim"),),
             "p95": (Span(units.brief_duration(summary.p95_ns), "plain"),),
-            "traffic": trouble_cell(summary, self.traffic_width)
-            or (Span(sparkline(summary.traffic, self.traffic_width), "accent"),),
+            "traffic": self._traffic_cell(summary),
             "lasted": (Span(units.brief_duration(_lasted_ns(summary, is_live=capture.is_live)), "dim"),),
         }
+
+    def _traffic_cell(self, summary: Summary) -> Sequence[Span]:
+        """The bars, and the most important problem after them or, if there is too little room for both, instead."""
+        room = self.traffic_width - self.bars_width - 1
+        if room <= 0 and (trouble := trouble_cell(summary, self.traffic_width)):
+            return trouble
+        bars = sparkline(summary.traffic, self.bars_width)
+        return (Span(f"{bars:<{self.bars_width + 1}}", "accent"), *trouble_cell(summary, self.traffic_width))
 
 
 def _revision_cell(summary: Summary) -> Sequence[Span]:
@@ -223,11 +233,10 @@ def age_role(summary: Summary, *, live: bool) -> Role:
 
 
 def sparkline(traffic: Sequence[int], width: int) -> str:
-    """Returns counts as bars; a bar is never empty if there was traffic."""
-    if not traffic:
-        return ""
-    cuts = [len(traffic) * number // width for number in range(width + 1)]
-    sums = [sum(traffic[start : max(end, start + 1)]) for start, end in pairwise(cuts)]
+    """Returns counts as at most `width` bars, one for each count or several; none is empty if there was traffic."""
+    width = min(width, len(traffic))
+    cuts = [len(traffic) * number // width for number in range(width + 1)] if width else []
+    sums = [sum(traffic[start:end]) for start, end in pairwise(cuts)]
     return blocks(sums)
 
 
@@ -241,6 +250,7 @@ class SessionsScreen(ListScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         TO_FILTER,
         TO_SORT,
+        Binding("exclamation_mark", "errors", "errors", id="errors"),
         Binding("w", "waiting", "waiting", id="waiting"),
         Binding("equals_sign", "compare", "compare", id="compare"),
         Binding("e", "export", "export", id="export"),
@@ -262,6 +272,7 @@ class SessionsScreen(ListScreen):
         super().__init__()
         self.capture_list = capture_list
         self.box = WordBox("words in server, client, revision, …", of="sessions", id="filter")
+        self.box.known_words = self._known_words
         self._deletion = Deletion(self, self.update_rows)
         self._exporter = Exporter(self, self.show_title)
         self._comparison_choice = ComparisonChoice(self)
@@ -308,10 +319,15 @@ class SessionsScreen(ListScreen):
         """Fit the columns to what the sessions say, and the bars to their column."""
         table, rows = self.table, self._rows
         width = table.room.width or self.app.size.width - 1
-        # Until its header is read, a capture has the name of its folder.
-        lines = (rows.line(row) for row, capture in enumerate(rows.items[:MAX_MEASURED_ROWS]) if capture.has_begun)
-        table.set_columns(self._columns.fitted(lines, width))
-        rows.traffic_width = table.widths(width).get("traffic", rows.traffic_width)
+        is_wider = True
+        while is_wider:
+            # Until its header is read, a capture has the name of its folder.
+            lines = (rows.line(row) for row, capture in enumerate(rows.items[:MAX_MEASURED_ROWS]) if capture.has_begun)
+            table.set_columns(self._columns.fitted(lines, width))
+            traffic_width = table.widths(width).get("traffic", rows.traffic_width)
+            # In a wider column, problems are said in longer words.
+            is_wider = traffic_width > rows.traffic_width
+            rows.traffic_width, rows.bars_width = traffic_width, self._columns.bars_width(traffic_width)
         table.renew()
 
     def on_unmount(self) -> None:
@@ -417,6 +433,10 @@ class SessionsScreen(ListScreen):
         fields = (summary.client, summary.server, *summary.revisions, summary.transport, summary.ending)
         return " ".join(filter(None, (capture.server, state, short_name(capture.path), *fields))).lower()
 
+    def _known_words(self) -> list[str]:
+        """The words of all sessions."""
+        return [word for capture in self._known_captures for word in self._searchable_text(capture).split()]
+
     def _order(self, capture: ListedCapture) -> tuple[bool, float | str]:
         summary = capture.summary or Summary()
         keys: dict[str, float | str] = {
@@ -436,7 +456,7 @@ class SessionsScreen(ListScreen):
             *self._waiting_pieces(),
         ]
         if self._comparison_choice.marked is not None:
-            spans = [Span("  ◆ marked: = on another compares both, = again: with the one before", "accent")]
+            spans = [Span("  ◆ marked: = on another compares both, here with the previous one", "accent")]
         if self.box.words:
             spans.append(Span(f"  filter: {self.box.words} ({len(self._rows):,})", "accent"))
         if self.order != self.SORTS[0]:
@@ -482,8 +502,16 @@ class SessionsScreen(ListScreen):
         self._comparison_choice.choose(capture, self.capture_list.captures)
         self.update_rows()
 
+    def action_errors(self) -> None:
+        """Show what went wrong in the session at the cursor, and what waits in it."""
+        capture = self.selected
+        if capture is None:
+            notify(self.app, "nothing is selected")
+            return
+        self.post_message(OpenRequested(capture.path, filter_text=trouble_term(is_live=capture.is_live)))
+
     def action_waiting(self) -> None:
-        """Go to the call that has waited longest in the session at the cursor or, if none waits there, in all."""
+        """Go to the call that has waited longest in the session at the cursor or, if none waits there, in any."""
         self._go_to_longest_wait(self.selected)
 
     def action_waiting_in_all(self) -> None:

@@ -18,7 +18,7 @@ from mcpproxy.tui.rows.waterfall import LEGEND, Window, axis, heat_legend, legen
 from mcpproxy.tui.safe_text import SafeText, notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
-from mcpproxy.tui.screens.limiting import TO_LIMIT, Limit
+from mcpproxy.tui.screens.limit import TO_LIMIT, Limit
 from mcpproxy.tui.widgets.clickable_line import ClickableLine
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.table import Column, Table, layout

@@ -10,6 +10,7 @@ from textual.binding import Binding, BindingType
 from mcpproxy.tui.details.detail import entry_name
 from mcpproxy.tui.messages import CaptureGrown, Checked, DetailRead, Progressed
 from mcpproxy.tui.rows.incompleteness import incompleteness_texts
+from mcpproxy.tui.rows.row_calls import no_partner_text
 from mcpproxy.tui.safe_text import SafeText, notify
 from mcpproxy.tui.screen_entries import OpenCapture, bind_screens
 from mcpproxy.tui.screens.arrival import Arrival
@@ -22,7 +23,7 @@ from mcpproxy.tui.screens.prompts import LineScreen
 from mcpproxy.tui.screens.row_actions import RowActions
 from mcpproxy.tui.screens.row_comparison_choice import RowComparisonChoice
 from mcpproxy.tui.screens.traffic_filter import TrafficFilter
-from mcpproxy.tui.screens.traffic_title import TitleState, filling_spans, marked_spans, title_spans
+from mcpproxy.tui.screens.traffic_title import TitleState, filling_spans, title_spans
 from mcpproxy.tui.screens.turn import show_turn
 from mcpproxy.tui.widgets.clickable_line import ClickableLine
 from mcpproxy.tui.widgets.detail_box import DetailBox
@@ -227,15 +228,13 @@ class TrafficScreen(CaptureScreen):
             listing.record_choice,
             listing.order_text,
             self.exporting.progress,
+            self.comparison_choice.sign,
         )
         self.listing.rows.compared_row = self.comparison_choice.marked
-        if self.comparison_choice.marked is not None:
-            self.set_title(marked_spans(self.comparison_choice.marked_name))
-        else:
-            self.set_title(
-                title_spans(self.reading, state),
-                lambda room: filling_spans(self.reading, state.scan, self.session, room),
-            )
+        self.set_title(
+            title_spans(self.reading, state),
+            lambda room: filling_spans(self.reading, state.scan, self.session, room),
+        )
         warnings = list(incompleteness_texts(self.reading))
         warning_box = self.query_one("#lost", SafeText)
         # In a low terminal, two rows of the list take precedence over these lines.
@@ -265,10 +264,7 @@ class TrafficScreen(CaptureScreen):
 
     def action_exchanges(self) -> None:
         """Switch between frames and exchanges."""
-        entry = self.entry
-        self.listing.rows.is_exchanges = not self.listing.rows.is_exchanges
-        self.filter.drop()
-        self.listing.show(entry)
+        self.filter.switch_exchanges()
         self._show_place()
 
     def action_beside(self) -> None:
@@ -324,9 +320,7 @@ class TrafficScreen(CaptureScreen):
         entry = self.entry
         partner = self.reading.partner(entry) if entry is not None else None
         if partner is None:
-            notify(
-                self.app, "this row has no request or response to go to" if entry is not None else "nothing is selected"
-            )
+            notify(self.app, "nothing is selected" if entry is None else no_partner_text(self.reading, entry))
             return
         if self.listing.rows.is_exchanges:
             self.action_exchanges()

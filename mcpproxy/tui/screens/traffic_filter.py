@@ -9,9 +9,10 @@ from captures.errors import CaptureError
 from mcpproxy.marks import Marks
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.copies.copy_forms import CopyForm
+from mcpproxy.tui.data.call_selection import RequestRows
 from mcpproxy.tui.data.counted_scan import CountedScan
 from mcpproxy.tui.data.waiting_first_rows import WaitingFirstRows
-from mcpproxy.tui.pointing import FilterTerm, terms_of
+from mcpproxy.tui.pointing import FilterTerm, negated, terms_of
 from mcpproxy.tui.rows.traffic_columns import CAPTURE_ORDER, RowOrder
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
@@ -29,6 +30,11 @@ FAILURES_TERM: Final = "has:failure"
 TROUBLE_TERM: Final = "has:failure or has:waiting"
 """The term for a live capture: also what may become a failure. It lists waiting requests first."""
 _TROUBLE_TERMS: Final = frozenset({FAILURES_TERM, TROUBLE_TERM, f"({TROUBLE_TERM})"})
+
+
+def trouble_term(*, is_live: bool) -> str:
+    """Returns the term for what went wrong in a capture."""
+    return TROUBLE_TERM if is_live else FAILURES_TERM
 
 
 class _ListState(NamedTuple):
@@ -60,6 +66,8 @@ class TrafficFilter:
         self._opening_filter = parse(only).text if only else None
         self.scan: CountedScan | None = None
         """The current filter; None if all rows are shown."""
+        self._request_rows: RequestRows | None = None
+        """The selected exchanges; None if frames are listed, or all exchanges."""
         self._counts: dict[str, int] = {}
         """The numbers of rows that earlier filters selected, by filter."""
         self._cursor_goal: tuple[int, int] | None = None
@@ -110,22 +118,47 @@ class TrafficFilter:
         self._screen.start_thread(scan.step, "scan")
 
     def _scan_for(self, expression: Filter) -> CountedScan:
-        return CountedScan(self._reading, expression, self._marks.notes)
+        scan = CountedScan(self._reading, expression, self._marks.notes)
+        if self._listing.rows.is_exchanges:
+            scan.select_calls()
+        return scan
 
     def _use(self, scan: CountedScan, entry: int | None, *, is_following: bool) -> None:
         """Show the rows of a scan, with the cursor near an entry or at the end."""
-        listing = self._listing
         self._forget()
-        self.scan, listing.selected_rows = scan, scan.rows
+        self.scan = scan
+        self._list_selected(scan, entry, is_following=is_following)
+
+    def _list_selected(self, scan: CountedScan, entry: int | None, *, is_following: bool) -> None:
+        """Show the frames or exchanges of a scan, with the cursor near an entry or at the end."""
+        listing = self._listing
+        if listing.rows.is_exchanges:
+            self._request_rows = RequestRows(scan.select_calls(), self._reading.calls.request)
+            listing.selected_rows = self._request_rows
+        else:
+            scan.calls, self._request_rows, listing.selected_rows = None, None, scan.rows
         if self._reading.is_live and not _TROUBLE_TERMS.isdisjoint(scan.row_filter.terms):
-            listing.selected_rows = WaitingFirstRows(scan.rows)
+            listing.selected_rows = WaitingFirstRows(listing.selected_rows)
             is_following = False
-        self._cursor_goal = (entry, 0) if entry is not None and not is_following else None
+        self._cursor_goal = (listing.line_of(entry), 0) if entry is not None and not is_following else None
         listing.table.following = is_following
-        listing.rows.is_exchanges = False
         listing.show(None)
         self._show_empty_text()
         self._screen.show_title()
+
+    def switch_exchanges(self) -> None:
+        """Switch between frames and exchanges; the filter stays."""
+        listing, scan = self._listing, self.scan
+        entry = listing.entry
+        if scan is not None:
+            self._screen.stop_thread()
+        listing.rows.is_exchanges = not listing.rows.is_exchanges
+        if scan is None:
+            listing.show(entry)
+            return
+        self._list_selected(scan, entry, is_following=listing.table.following and self._reading.is_live)
+        self._screen.start_thread(scan.step, "scan")
+        self.renew()
 
     # ---- while an expression is typed
 
@@ -186,13 +219,13 @@ class TrafficFilter:
         if earlier is None or not self._has_typed:
             self._show_empty_text()
             return
+        self._listing.rows.is_exchanges = earlier.is_exchanges
         if earlier.text:
             scan = self._scan_for(parse(earlier.text))
             self._use(scan, earlier.entry, is_following=earlier.is_following)
             self._screen.start_thread(scan.step, "scan")
         else:
             self._forget()
-            self._listing.rows.is_exchanges = earlier.is_exchanges
             self._listing.show(earlier.entry)
             self._listing.table.following = earlier.is_following
             self._show_empty_text()
@@ -221,7 +254,6 @@ class TrafficFilter:
         entry = self._listing.entry if entry is None else entry
         self._screen.stop_thread()
         self._forget()
-        self._listing.rows.is_exchanges = False
         self._listing.show(entry)
         self._show_empty_text()
         self._screen.show_title()
@@ -246,6 +278,7 @@ class TrafficFilter:
                     del self._counts[next(iter(self._counts))]
             self.scan.close()
         self.scan, self._cursor_goal, self._listing.selected_rows = None, None, None
+        self._request_rows = None
 
     def undo_last_term(self) -> bool:
         """Undo the last term; returns False if there is none, or the screen was opened with it."""
@@ -263,6 +296,8 @@ class TrafficFilter:
         """Show the rows that were found since the last call."""
         self._show_typed_rows()
         if self.scan is not None:
+            if self._request_rows is not None:
+                self._request_rows.renew()
             self._listing.renew_selection()
             self._keep_cursor_near()
             self._show_empty_text()
@@ -271,7 +306,8 @@ class TrafficFilter:
         """Keep the cursor near the entry it was on before, until the user moves it or the nearest row is known."""
         if self._cursor_goal is None or self.scan is None or not self._listing.is_ascending:
             return
-        (entry, line), rows, table = self._cursor_goal, self.scan.rows, self._listing.table
+        (entry, line), table = self._cursor_goal, self._listing.table
+        rows = self.scan.rows if self._request_rows is None else self._request_rows
         if table.cursor != line or not rows:
             self._cursor_goal = None if rows else self._cursor_goal
             return
@@ -284,8 +320,19 @@ class TrafficFilter:
     def _show_empty_text(self) -> None:
         """If the filter selects nothing, show a message about that and about what Esc does."""
         scan = self.scan
-        if scan is None or scan.rows or self.is_searching or not scan.frame_count:
+        rows = () if scan is None else scan.rows if self._request_rows is None else self._request_rows
+        if scan is None or rows or self.is_searching or not scan.frame_count:
             self._listing.show_nothing(())
+            return
+        if scan.rows:
+            count = count_text(len(scan.rows), "row")
+            self._listing.show_nothing(
+                [
+                    Span("no exchange matches ", "dim"),
+                    Span(scan.row_filter.text, "accent"),
+                    Span(f"; x shows {count}", "dim"),
+                ]
+            )
             return
         case_hint = "" if scan.row_filter.keys.keys().isdisjoint(CASE_SENSITIVE_KEYS) else "case matters; "
         spans = [Span("nothing matches ", "dim"), Span(scan.row_filter.text, "accent"), Span(f"; {case_hint}", "dim")]
@@ -296,7 +343,8 @@ class TrafficFilter:
         if self._is_as_opened:
             return "Esc goes back"
         earlier_text = " ".join(expression.terms[:-1])
-        count = self._counts.get(earlier_text) if earlier_text else len(self._listing.all_rows)
+        earlier_count = None if self._listing.rows.is_exchanges else self._counts.get(earlier_text)
+        count = earlier_count if earlier_text else len(self._listing.all_rows)
         return f"Esc removes {expression.terms[-1]}" if count is None else f"Esc shows {count_text(count, 'row')}"
 
     # ---- terms from a row
@@ -305,10 +353,9 @@ class TrafficFilter:
         """Restrict the rows to errors and requests without a response, or undo this."""
         if not _TROUBLE_TERMS.isdisjoint(self._terms):
             self.apply(" ".join(term for term in self._terms if term not in _TROUBLE_TERMS))
-        elif not self._reading.is_live:
-            self._add_term(FAILURES_TERM)
         else:
-            self._add_term(f"({TROUBLE_TERM})" if self._terms else TROUBLE_TERM)
+            term = trouble_term(is_live=self._reading.is_live)
+            self._add_term(f"({term})" if self._terms and term == TROUBLE_TERM else term)
 
     def _add_term(self, term: str) -> None:
         """Restrict the rows by one more term."""
@@ -334,7 +381,7 @@ class TrafficFilter:
         row_actions.run_on_row(find_terms)
 
     def _choose_term(self, offered_terms: Sequence[FilterTerm], problem: str, *, excludes: bool) -> None:
-        terms = [term._replace(text=f"not {term.text}") if excludes else term for term in offered_terms]
+        terms = [term._replace(text=negated(term.text)) if excludes else term for term in offered_terms]
         terms = [term for term in terms if term.text not in self._terms]
         if not terms:
             notify(self._screen.app, problem or "no filter term fits this row", bad=bool(problem))

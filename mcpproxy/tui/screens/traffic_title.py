@@ -42,12 +42,15 @@ class TitleState(NamedTuple):
     """The order of the rows; empty for the order of the capture."""
     export_progress: str
     """The progress of an export; empty if none is running."""
+    compared: str = ""
+    """The row that is marked for a comparison, as `= 9`; empty if there is none."""
 
 
 def title_spans(reading: Reading, state: TitleState) -> list[Span | Piece]:
     """The part of the title that is always shown."""
     scan = state.scan
-    spans: list[Span | Piece] = [*_state_spans(reading, state), *_waiting_pieces(reading)]
+    spans: list[Span | Piece] = [Span(f"  {state.compared}", "accent")] if state.compared else []
+    spans += [*_state_spans(reading, state), *_waiting_pieces(reading)]
     # An order is named before a filter, which may be too long for the line.
     spans += [Span(f"  {state.order}", "accent")] if state.order else []
     spans += _count_spans(reading) if scan is None else _match_spans(reading, scan, is_searching=state.is_searching)
@@ -65,15 +68,6 @@ def title_spans(reading: Reading, state: TitleState) -> list[Span | Piece]:
     if state.export_progress:
         spans.append(Span(f"  {state.export_progress}", "accent"))
     return spans
-
-
-def marked_spans(name: str) -> list[Span]:
-    """The title while a row is marked for a comparison.
-
-    Args:
-        name: the name of the row, such as `frame 9`.
-    """
-    return [Span(f"  = {name}: = on another row compares both, again: with the call before", "accent")]
 
 
 def _state_spans(reading: Reading, state: TitleState) -> list[Span]:
@@ -103,10 +97,13 @@ def _waiting_pieces(reading: Reading) -> list[Piece]:
 
 
 def _match_spans(reading: Reading, scan: CountedScan, *, is_searching: bool) -> list[Span]:
-    """The filter, and how many rows it has selected so far."""
+    """The filter, and how many frames or exchanges it has selected so far."""
     ellipsis = " …" if is_searching else ""
-    counts = f"{len(scan.rows) - scan.login_row_count:,} of {count_text(scan.frame_count, 'frame')}"
-    counts += f" and {count_text(scan.login_count, 'login')}" if scan.login_count else ""
+    if scan.calls is not None:
+        counts = f"{len(scan.calls):,} of {count_text(len(reading.calls), 'exchange')}"
+    else:
+        counts = f"{len(scan.rows) - scan.login_row_count:,} of {count_text(scan.frame_count, 'frame')}"
+        counts += f" and {count_text(scan.login_count, 'login')}" if scan.login_count else ""
     spans = [Span(f"  {scan.row_filter.text}", "accent"), Span(f"  {counts}{ellipsis}")]
     if scan.row_filter.needs_findings and not reading.findings.has_caught_up:
         spans.append(Span(f"  {progress_text(reading.findings, len(reading.index))}", "dim"))

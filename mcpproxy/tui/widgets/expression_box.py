@@ -1,7 +1,7 @@
 """Expression box: a line for a filter expression, and above it what is wrong with it, or suggested completions.
 
-Each change of the text is reported, so that the filter applies while it is typed. What is wrong with an unfinished
-expression is said quietly, in one line that is always there, so that the list above does not move.
+Each change of the text is reported, so that the filter applies while it is typed, without what is half-typed at its
+end. What can follow, or what is wrong, is said in one line that is always there, so that the list above does not move.
 """
 
 from typing import ClassVar, Final
@@ -16,7 +16,7 @@ from textual.widgets import Input
 from analysis.filter import FilterError, parse
 from mcpproxy.history import save_filter, saved_filters
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.completion import filter_completion
+from mcpproxy.tui.completion import Completion, filter_completion, finished_part
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.saved_filters import expanded, is_name
 from mcpproxy.tui.safe_text import SafeText, notify
@@ -68,7 +68,6 @@ class ExpressionBox(Vertical):
         self._reading = reading
         self._line = FilterBox("method:tools/call latency>100ms …", of="traffic", is_edited=True, id="filter")
         self._message_box = SafeText(id="wrong")
-        self._suggested_for = ""
         self._saved: dict[str, str] = {}
         """The saved filters by their names, as of when the box was opened."""
 
@@ -93,13 +92,17 @@ class ExpressionBox(Vertical):
         self._line.display = self._message_box.display = False
 
     def complete(self) -> None:
-        """Complete the term before the cursor."""
-        term, completion = filter_completion(self._line.text_before_cursor, self._reading.kinds.all, self._saved)
-        if completion is not None and completion.text != term:
+        """Complete the term before the cursor; if there is nothing to complete, enter the expression."""
+        term, completion = self._completion()
+        if completion is None:
+            self._enter()
+        elif completion.text != term:
             self._line.complete(term, completion.text)
-        if completion is not None and completion.options:
-            self._say([Span(fit("  ".join(map(sanitise, completion.options)), MAX_SUGGESTIONS_WIDTH), "dim")])
-            self._suggested_for = self._line.value
+        else:
+            self._say([Span(_options_text(completion))])
+
+    def _completion(self) -> tuple[str, Completion | None]:
+        return filter_completion(self._line.text_before_cursor, self._reading.kinds.all, self._saved)
 
     def action_save(self) -> None:
         """Prompt for a name and save the expression under it, or delete the filter of that name if it is empty."""
@@ -121,29 +124,48 @@ class ExpressionBox(Vertical):
             self._saved = saved_filters()
             is_kept = self._saved.get(name, "") == text
             outcome = f"saved as @{name}" if text else f"@{name} is deleted"
-            notify(self.app, outcome if is_kept else "the state directory cannot be written", bad=not is_kept)
+            notify(self.app, outcome if is_kept else "cannot write to the state directory", bad=not is_kept)
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
         event.stop()
         if not self.is_open:
             return
-        # An error in the unfinished expression does not hide Tab's suggestions.
-        if event.value != self._suggested_for:
-            self._suggested_for = ""
-            self._say([Span(HINT, "dim")])
-            text = self._expression(event.value.strip(), is_finished=False)
+        try:
+            expression = self._parsed(finished_part(event.value))
+        except FilterError as error:
+            self._say(self._remark(error))
         else:
-            text = self._expression(event.value.strip(), is_told=False)
-        if text is not None:
-            self.post_message(self.Typed(text))
+            self._say(self._remark(None))
+            self.post_message(self.Typed(expression))
+
+    def _remark(self, error: FilterError | None) -> list[Span]:
+        """How the term before the cursor can go on, or what is wrong."""
+        term, completion = self._completion()
+        if term and completion is not None and (error is None or self._is_valid_without(term)):
+            return [Span(_options_text(completion))]
+        if error is None:
+            return [Span(HINT, "dim")]
+        return [Span(error.problem, "dim" if term.endswith((":", "=", "<", ">")) else "bad")]
+
+    def _is_valid_without(self, term: str) -> bool:
+        """Whether only the term before the cursor can be wrong."""
+        before = self._line.text_before_cursor
+        try:
+            self._parsed(finished_part(before[: len(before) - len(term)]))
+        except FilterError:
+            return False
+        return True
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        text = self._expression(event.value.strip())
+        self._enter()
+
+    def _enter(self) -> None:
+        text = self._expression(self._line.value.strip())
         if text is not None:
-            self._line.remember(text)
+            self._line.remember(self._line.value.strip())
             self.post_message(self.Entered(text))
 
     @on(LineBox.Cancelled)
@@ -151,27 +173,31 @@ class ExpressionBox(Vertical):
         event.stop()
         self.post_message(self.Cancelled())
 
-    def _expression(self, text: str, *, is_finished: bool = True, is_told: bool = True) -> str | None:
-        """Returns an expression with saved filters in place of their names, or None if it is invalid.
-
-        Args:
-            text: the expression.
-            is_finished: whether to point at what is wrong; otherwise, it is only mentioned.
-            is_told: whether to say what is wrong at all.
-        """
+    def _expression(self, text: str) -> str | None:
+        """Returns an expression with saved filters in place of their names, or points at what is wrong."""
         try:
-            expression = expanded(text, self._saved)
-            if expression:
-                parse(expression)
+            return self._parsed(text)
         except FilterError as error:
-            if is_told and is_finished:
-                self._message_box.show_lines([[Span(line, "bad")] for line in str(error).splitlines()])
-            elif is_told:
-                self._say([Span(error.problem, "dim")])
+            self._message_box.show_lines([[Span(line, "bad")] for line in str(error).splitlines()])
             return None
+
+    def _parsed(self, text: str) -> str:
+        """Returns a valid expression with saved filters in place of their names.
+
+        Raises:
+            FilterError: the expression is invalid.
+        """
+        expression = expanded(text, self._saved)
+        if expression:
+            parse(expression)
         return expression
 
     def _say(self, spans: list[Span]) -> None:
         """Show one line above the text."""
         self._message_box.show_lines([spans])
         self._message_box.display = True
+
+
+def _options_text(completion: Completion) -> str:
+    """What a term can become, in one line."""
+    return fit("  ".join(map(sanitise, completion.options or (completion.text,))), MAX_SUGGESTIONS_WIDTH)

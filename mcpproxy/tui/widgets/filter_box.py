@@ -57,7 +57,8 @@ class FilterBox(LineBox):
     """One line for an expression; ↑ and ↓ go through earlier expressions, including those of previous runs."""
 
     DEFAULT_CSS = """
-    FilterBox { height: 1; border: none; padding: 0 1; background: $panel; display: none; }
+    FilterBox { height: 1; border: none; background: $panel; display: none; }
+    FilterBox.-textual-compact { padding: 0 1; }
     FilterBox:focus { border: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [

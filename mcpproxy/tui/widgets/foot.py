@@ -54,7 +54,7 @@ class Foot(Widget):
         """The key under the mouse pointer."""
         self._is_stale = False
         self.has_only_places = False
-        """Whether the places are shown in the stead of the keys."""
+        """Whether the places are shown instead of the keys."""
 
     @property
     def texts(self) -> list[str]:
@@ -75,7 +75,7 @@ class Foot(Widget):
         self._renew_soon()
 
     def toggle_places(self) -> bool:
-        """Show the places in the stead of the keys, or the keys again; returns whether the places are shown so.
+        """Show the places instead of the keys, or the keys again; returns whether the places are shown now.
 
         If the places have a row of their own, nothing changes.
         """

@@ -28,7 +28,7 @@ they are bound."""
 PLACE_ACTIONS: Final = ("app.enter", "app.switch", "app.sessions")
 """The actions that lead to another place."""
 SESSIONS_PLACE: Final = ("sessions", "H")
-"""The name and the default key of the list of sessions, which is no screen of a capture."""
+"""The name and the default key of the list of sessions, which is not a screen of a capture."""
 HERE_SIGN: Final = "▸"
 """The sign before the place that is shown."""
 GAP: Final = 2

@@ -9,14 +9,11 @@ from textual.containers import Container, Vertical
 
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.columns import NONE
-from mcpproxy.tui.data.durations_over_time import SLICES
 from mcpproxy.tui.data.latencies import Distribution, KindFigures
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.messages import RowsRead
 from mcpproxy.tui.rows.latency_lines import (
     BUCKET_COLUMNS,
-    LABEL_CELLS,
-    NOTE_CELLS,
     Bucket,
     BucketRows,
     buckets_of,
@@ -36,12 +33,15 @@ SLOWEST_COLUMNS: Final = frozenset({"number", "time", "status", "latency", "more
 """The columns of the exchanges in the traffic that the slowest calls have, too."""
 MARGIN: Final = 4
 """The number of cells of a line that the charts cannot use."""
-MAX_CHARTS_WIDTH: Final = SLICES + LABEL_CELLS + NOTE_CELLS + MARGIN
-"""The maximum width of the charts next to the slowest calls, in cells: one for each slice of time."""
-MAX_CHART_LINES: Final = 8
-"""The maximum height of a chart over time, in lines."""
-FIXED_LINES: Final = 3
-"""The height of the lines that name the kind, the times and the columns of the histogram."""
+MIN_CHART_LINES: Final = 3
+"""The minimum height of the chart over time, in lines."""
+MAX_CHART_LINES: Final = 24
+"""The maximum height of the chart over time, in lines."""
+FIXED_LINES: Final = 4
+"""The height of the lines that name the kind, the values and times of the chart, and the columns of the histogram."""
+MAX_BUCKETS_PERCENT: Final = 66
+"""The maximum height of a histogram with buckets smaller than an octave, in percent of the lines that it shares with
+the chart over time."""
 MIN_SLOWEST_LINES: Final = 3
 """The minimum height of the slowest calls below the histogram, in lines; if there is less room, they are not shown."""
 GOOD_SLOWEST_LINES: Final = 7
@@ -62,6 +62,7 @@ class KindDetail(Container):
         & #course { height: auto; }
         & #buckets { height: 1fr; }
         & #slowest { width: 1fr; display: none; }
+        & #buckets:blur > .table--blurred, & #slowest:blur > .table--blurred { background: $surface; }
     }
     """
 
@@ -135,10 +136,15 @@ class KindDetail(Container):
         if state == self._drawn_state:
             return
         self._drawn_state = state
-        buckets = buckets_of(distribution.octaves) if distribution is not None else []
-        chart_lines = self._arrange(width, len(buckets), has_charts=bool(distribution and distribution.p95_ns))
-        left_width = min(MAX_CHARTS_WIDTH, width // 2) if width >= MIN_SLOWEST_WIDTH else width
-        self.query_one("#distribution").styles.width = left_width if width >= MIN_SLOWEST_WIDTH else "1fr"
+        is_wide = width >= MIN_SLOWEST_WIDTH
+        shared_lines = self.size.height - FIXED_LINES - (0 if is_wide else GOOD_SLOWEST_LINES)
+        max_buckets = shared_lines * MAX_BUCKETS_PERCENT // 100
+        buckets = buckets_of(distribution.parts, max_buckets) if distribution is not None else []
+        chart_lines = max(MIN_CHART_LINES, min(MAX_CHART_LINES, shared_lines - len(buckets)))
+        has_chart = distribution is not None and bool(distribution.p95_ns)
+        self._arrange(len(buckets), chart_lines if has_chart else 0, is_wide=is_wide)
+        left_width = width // 2 if is_wide else width
+        self.query_one("#distribution").styles.width = left_width if is_wide else "1fr"
         chart_width = max(10, left_width - MARGIN)
         self._buckets.fill(buckets, chart_width)
         self.histogram.renew()
@@ -151,13 +157,9 @@ class KindDetail(Container):
         kind.show(_kind_spans(figures, distribution))
         course.show_lines(() if distribution is None else over_time_lines(distribution, chart_width, chart_lines))
 
-    def _arrange(self, width: int, bucket_count: int, *, has_charts: bool) -> int:
-        """Put the slowest calls next to the histogram or below it; returns the height of a chart, in lines."""
-        is_wide = width >= MIN_SLOWEST_WIDTH
-        left_lines = self.size.height - FIXED_LINES - bucket_count
-        reserved_lines = 0 if is_wide else GOOD_SLOWEST_LINES
-        chart_lines = max(1, min(MAX_CHART_LINES, (left_lines - reserved_lines) // 2))
-        left_lines -= 2 * chart_lines if has_charts else 0
+    def _arrange(self, bucket_count: int, chart_lines: int, *, is_wide: bool) -> None:
+        """Put the slowest calls next to the histogram or below it, if there is room."""
+        left_lines = self.size.height - FIXED_LINES - bucket_count - chart_lines
         self.query_one("#figures").set_class(not is_wide, "-narrow")
         has_room = is_wide or left_lines >= MIN_SLOWEST_LINES
         if self.slowest.has_focus and not has_room:
@@ -166,7 +168,6 @@ class KindDetail(Container):
         is_above = not is_wide and self.slowest.display
         self.histogram.styles.height = bucket_count + 1 if is_above else "1fr"
         self.query_one("#distribution").styles.height = "auto" if is_above else "1fr"
-        return chart_lines
 
     def _show_slowest(self, distribution: Distribution | None, width: int) -> None:
         if not self.slowest.display:

@@ -19,7 +19,7 @@ from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollTo
 from textual.strip import Strip
 
-from mcpproxy.tui.colours.painting import painted_styles
+from mcpproxy.tui.colours.row_styles import painted_styles
 from mcpproxy.tui.layout_state import saved_columns
 from mcpproxy.tui.safe_text import STYLES, cursor_styles, marked_strip, role_styles, segments, strip
 from mcpproxy.tui.widgets.columns import (
@@ -185,7 +185,7 @@ class Table(ScrollView, can_focus=True):
         self._plain_styles: dict[Role, Style] = {}
         self._cursor_styles: dict[Role, Style] = {}
         self._strips: dict[int, Strip] = {}
-        """The lines as they were drawn, unless they have to be drawn anew."""
+        """The lines as they were drawn, unless they have to be drawn again."""
         self._bar_look: object = None
         """What the scroll bar looked like when it was moved last."""
         self._look: object = None
@@ -241,7 +241,7 @@ class Table(ScrollView, can_focus=True):
         self._draw_changes()
 
     def _set_count(self, count: int) -> None:
-        """Set the height of the content; the screen is laid out anew only if the scroll bar appears or disappears."""
+        """Set the height of the content; the screen is laid out again only if the scroll bar appears or disappears."""
         has_grown, self._count = count > self._count >= 0, count
         size = Size(1, count + 1)
         if has_grown and (size.height > self.container_size.height) == self.show_vertical_scrollbar:
@@ -421,7 +421,7 @@ class Table(ScrollView, can_focus=True):
     # ---- drawing
 
     def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
-        """Draw regions anew, or everything."""
+        """Draw regions again, or everything."""
         if regions:
             for y in (y for region in regions for y in region.line_range):
                 self._strips.pop(y, None)

@@ -1,5 +1,6 @@
 """Durations: quantiles equal those of `quantile_cont`, for any number of durations, and none is lost."""
 
+from collections import Counter
 from collections.abc import Iterator
 from math import ceil
 from pathlib import Path
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from analysis import store
 from analysis.conversation import durations as module
-from analysis.conversation.durations import SHORTEST_OCTAVE, Durations, octave_ns
+from analysis.conversation.durations import PARTS_PER_OCTAVE, SHORTEST_OCTAVE, Durations, octave_ns, part_begin_ns
 
 PARTS = (0.0, 0.5, 0.9, 0.95, 0.99, 1.0)
 HISTOGRAM = Path(store.__file__).parent / "views/latency_histogram.sql"
@@ -61,6 +62,17 @@ def test_an_octave_begins_at_a_power_of_two_of_a_millisecond(octave: int) -> Non
     low, high = octave_ns(octave)
     assert (low, high) == (0 if octave == -10 else ceil(2**octave * 1_000_000), ceil(2 ** (octave + 1) * 1_000_000))
     assert made_of([low, high - 1, high]).octaves() == {octave: 2, octave + 1: 1}
+
+
+@given(VALUES)
+def test_parts_of_octaves_add_up_to_them(values: list[int]) -> None:
+    held = made_of(values)
+    for part, count in held.parts().items():
+        assert sum(part_begin_ns(part) <= value < part_begin_ns(part + 1) for value in values) == count
+    octaves = Counter[int]()
+    for part, count in held.parts().items():
+        octaves[part // PARTS_PER_OCTAVE] += count
+    assert octaves == held.octaves()
 
 
 @given(VALUES, VALUES)

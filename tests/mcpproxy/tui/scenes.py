@@ -430,7 +430,7 @@ SCENES: Final[dict[str, Scene]] = {
     "detail-hex": Scene(corpus("demo"), then(*["down"] * 6, "4", see="00000000")),
     "exchanges": Scene(busy, then("x")),
     "findings": Scene(corpus("demo"), then("F", see="framing/")),
-    "traffic-typed": Scene(busy, then("slash", *"name:read_file or", see="expected a term")),
+    "traffic-typed": Scene(busy, then("slash", *"name:read_file or la", see="latency>")),
     "search": Scene(mixed_sessions, then_search),
     "latency": Scene(lambda folder: [filesystem(folder, 200)], then("L", see="p95")),
     "timeline": Scene(siblings, then("T", see="search"), picture=("timeline", 110, 18)),

@@ -22,10 +22,14 @@ def test_terminfo_is_read_once_per_process(name: str, count: str) -> None:
 
 @pytest.mark.parametrize("name", ["xterm", pytest.param("linux", marks=pytest.mark.soak)])
 def test_a_terminal_of_a_few_colours_gets_no_others(tmp_path: Path, name: str) -> None:
-    path = captured(tmp_path)
+    path = captured(tmp_path, calls=20)
     with terminal(tmp_path, str(path), more={"TERM": name}) as shown:
-        shown.until(lambda: "tools/call" in shown.text())
+        shown.until(lambda: "call search" in shown.text())
         shown.until(lambda: {cell.reverse for cell in list(shown.screen.buffer[2].values())[:70]} == {True})
+        # Next to a scroll bar, too, which is also in reverse.
+        shown.press("j")
+        shown.until(lambda: {shown.screen.buffer[3][x].reverse for x in range(80)} == {True})
+        shown.until(lambda: {shown.screen.buffer[2][x].reverse for x in range(79)} == {False})
         shown.press("q")
         shown.until(lambda: shown.process.poll() is not None)
     codes = {int(code or 0) for found in re.findall(rb"\x1b\[([0-9;]*)m", shown.heard) for code in found.split(b";")}

@@ -5,7 +5,7 @@ from pathlib import Path
 from rich.style import Style
 from textual.color import Color
 
-from mcpproxy.tui.colours.painting import MIN_CONTRAST, contrast
+from mcpproxy.tui.colours.row_styles import MIN_CONTRAST, contrast
 from mcpproxy.tui.colours.themes import DARK, LIGHT, PALETTE_DARK
 from tests.mcpproxy.tui.stage import Stage, captured, play
 from tests.mcpproxy.tui.test_colour_rules import write

@@ -24,7 +24,7 @@ from mcpproxy.tui.data.comparison_messages import (
     read_detail,
     read_head,
 )
-from mcpproxy.tui.details.change_view import change_lines
+from mcpproxy.tui.details.change_view import change_text
 from mcpproxy.tui.rows.comparison_rows import VIEWS, ChangeItem, ComparisonRows, count_of, item_lines, items_of
 from mcpproxy.tui.screens.comparison_choice import previous_capture
 from mcpproxy.wording.aligned_json import aligned_lines
@@ -85,11 +85,11 @@ def test_every_row_and_detail_can_be_drawn_whatever_the_sides_contain(comparison
         detail = read_detail(from_json(message))
         assert sum(len(line.old or "") + len(line.new or "") for line in detail.lines) <= MAX_DETAIL_CHARS
         for width in (20, 77):
-            for line in change_lines(change, shown, detail, width):
+            for line in change_text(change, shown, detail, width).lines:
                 text = "".join(span.text for span in line)
                 assert sanitise(text, None) == text
                 assert cells(text) <= width, text
-        assert change_lines(change, shown, None, 77)
+        assert change_text(change, shown, None, 77).first_difference is None
 
 
 def test_rows_that_differ_only_in_their_place_can_be_told_apart_on_a_narrow_screen() -> None:
@@ -140,7 +140,7 @@ def test_figures_say_what_they_are_of_and_no_change_is_rounded_to_nothing() -> N
 def test_values_are_next_to_each_other_and_what_differs_is_marked() -> None:
     required = next(change for change in ORDINARY.changes if change.witness is not None)
     detail = read_detail(from_json(detail_message(1, required)))
-    lines = ["".join(span.text for span in line).rstrip() for line in change_lines(required, ORDINARY, detail, 43)]
+    lines = ["".join(span.text for span in line).rstrip() for line in change_text(required, ORDINARY, detail, 43).lines]
     assert lines[lines.index("was  frame 4         │ now  frame 6") :][:5] == [
         "was  frame 4         │ now  frame 6",
         "[                    │ [",
@@ -155,10 +155,10 @@ def test_values_are_next_to_each_other_and_what_differs_is_marked() -> None:
     assert witness_line < lines.index("was  frame 4         │ now  frame 6"), "a long value would hide it"
     outcome = next(change for change in ORDINARY.changes if isinstance(change.after, dict))
     detail = read_detail(from_json(detail_message(2, outcome)))
-    spans = [span for line in change_lines(outcome, ORDINARY, detail, 77) for span in line]
+    spans = [span for line in change_text(outcome, ORDINARY, detail, 77).lines for span in line]
     assert [span.text for span in spans if span.role == "accent" and span.text == "error"] == ["error"]
     assert [span.text for span in spans if span.role == "bad" and span.text == "result"] == ["result"]
-    assert [span.text for span in spans if span.text in (" ≠ ", " + ")] == [" ≠ ", " + "]
+    assert [span for span in spans if span.text in (" ≠ ", " + ")] == [(" ≠ ", "warm"), (" + ", "accent")]
 
 
 def test_a_change_without_values_shows_the_definitions_that_it_is_about(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from tests.captures.samples import lines
 from tests.mcpproxy.tui.hostile import hostile, hostile_calls
-from tests.mcpproxy.tui.scenes import Talk
+from tests.mcpproxy.tui.scenes import Talk, versions
 from tests.mcpproxy.tui.stage import END, NOISE, Stage, conversation, frame_record, play, play_each, record
 
 OLD, NEW = "20261118T110640Z-0001", "20261119T110640Z-0002"
@@ -55,6 +55,21 @@ def listing(stage: Stage) -> SessionsScreen:
     screen = stage.app.screen
     assert isinstance(screen, SessionsScreen)
     return screen
+
+
+def test_the_first_difference_is_in_sight_and_the_list_is_as_high_as_its_rows(tmp_path: Path) -> None:
+    async def act(stage: Stage) -> None:
+        screen = await compared(stage, "=", "=")
+        await stage.see('+       "limit": {', '"description": "the most', '"type": "integer"')
+        await stage.resize((160, 50))
+        await stage.settled()
+        assert screen.table.size.height == 1 + len(screen._rows)
+        await stage.see("tool get_file_info: argument `limit` is required now", "is required now", '"limit": {')
+        await stage.press("3")
+        await stage.settled()
+        assert screen.table.size.height == 1 + len(screen._rows)
+
+    play(act, *versions(tmp_path))
 
 
 @pytest.mark.costly("five acts, each of which compares and draws")

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from rich.color import Color, ColorSystem, ColorType
 from rich.style import Style
 from textual.color import Color as TextualColor
@@ -150,3 +151,22 @@ def test_a_palette_keeps_its_names_and_marks_the_cursor_in_reverse(tmp_path: Pat
             await stage.back()
 
     play(act, captured(tmp_path), size=(80, 24))
+
+
+@pytest.mark.costly("the lists of seven screens")
+def test_the_cursor_of_every_list_is_reversed_in_a_palette(tmp_path: Path) -> None:
+    async def act(stage: Stage) -> None:
+        stage.app.theme = PALETTE_DARK.name
+        await stage.open()
+        for keys in ((), ("F", "down"), ("L",), ("T",), ("O",), ("H",), ("|",)):
+            await stage.press(*keys)
+            await stage.settled()
+            table = stage.app.focused
+            assert isinstance(table, Table), keys
+            stage.text()
+            row = table.content_region.y + 1 + table.cursor - int(table.scroll_y)
+            drawn = stage.app.screen._compositor.render_strips()[row]
+            across = drawn.crop(table.content_region.x, table.content_region.x + table.room.width)
+            assert {style is not None and style.reverse for _, style, _ in across} == {True}, (keys, across.text)
+
+    play(act, captured(tmp_path, calls=20), size=(80, 24))

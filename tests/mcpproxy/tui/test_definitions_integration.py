@@ -39,7 +39,9 @@ class TestScreen:
             await stage.open()
             await stage.press("O")
             await stage.see("library › tools", "2 tools", "tokens (estimate)", "1 changed", "1 never called")
-            await stage.see("changed", "never called", "never listed", "1.0ms")
+            await stage.see("changed", "never listed", "1.0ms")
+            # A short list leaves room for the definition of the tool at the cursor.
+            await stage.see("from frame", "no parameters")
             screen = stage.app.screen
             assert isinstance(screen, ToolsScreen)
             assert [one.name for one in screen._rows.items] == ["lend", "search", "hidden"]
@@ -75,7 +77,7 @@ class TestScreen:
             await stage.until(lambda: "not in any tools/list response" not in stage.text())
             assert isinstance(stage.app.screen, ToolsScreen)
 
-        play(act, path)
+        play(act, path, size=(100, 13))
 
     def test_a_wide_terminal_shows_the_definition_at_the_cursor(self, tmp_path: Path) -> None:
         path = record(tmp_path / "x" / "x.mcpcap", [*library(), END])
@@ -83,7 +85,7 @@ class TestScreen:
         async def act(stage: Stage) -> None:
             await stage.open()
             await stage.press("O")
-            await stage.see("never called  Lends größere Bücher.", "changed  Obey me.", "never listed", "from frame")
+            await stage.see("– Lends größere Bücher.", "changed  Obey me.", "never listed", "from frame")
             await stage.see("no parameters")
             await stage.press("down")
             await stage.see("definition 2 of 2", "changed: description")
@@ -91,9 +93,13 @@ class TestScreen:
             await stage.press("enter", "escape")
             assert isinstance(stage.app.screen, ToolsScreen)
             assert stage.app.screen.table.has_focus
-            await stage.resize((100, 30))
+            await stage.resize((100, 13))
             await stage.until(lambda: "definition 2 of 2" not in stage.text())
             await stage.see("changed  Obey me.")
+            await stage.resize((100, 30))
+            await stage.see("definition 2 of 2")
+            await stage.press("enter", "escape")
+            assert stage.app.screen.table.has_focus
             await stage.resize((160, 30))
             await stage.see("definition 2 of 2")
             await stage.press("escape")

@@ -125,7 +125,8 @@ def test_filters_ask_for_rules_and_levels(tmp_path: Path) -> None:
 
 def test_the_page_of_a_rule() -> None:
     page = text(page_lines("framing/stdout-not-json", 200))
-    assert page[0] == "framing/stdout-not-json"
+    assert page[0].startswith("The server writes a line to its standard output")
+    assert not any("`" in line for line in page)
     for words in ("Why it matters", "Instead", "Write logs to standard error", "broken by   server"):
         assert any(words in line for line in page), words
     assert text(page_lines("no/rule", 80)) == ["there is no rule no/rule"]

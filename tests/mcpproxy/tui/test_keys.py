@@ -115,6 +115,10 @@ def test_help_of_an_action_is_that_of_its_own_key() -> None:
     assert help_text("calls", "tools", "c") == "the calls of the tool"
     assert help_text("sessions") == "the list of sessions"
     assert help_text("unknown", "traffic", "Q") == ""
+    # The same key in two sections: each screen's own text.
+    assert help_text("export", "sessions", "e") == "export the capture, or a report"
+    assert help_text("export", "traffic", "e") == "export the listed or marked rows"
+    assert help_text("filter", "sessions", "slash") == "filter by words as you type"
     named = [name for row in ROWS for name in row.names.split()]
     assert sorted(set(named)) == sorted(named)
     assert set(named) <= set(default_keys())

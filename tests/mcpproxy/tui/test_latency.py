@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.conversation.call import Call, Outcome
-from analysis.conversation.durations import SHORTEST_OCTAVE, Durations, octave_ns
+from analysis.conversation.durations import Durations
 from analysis.conversation.message import Request, messages
 from analysis.filter import Facts, parse
 from captures.envelope import judge
@@ -17,9 +17,10 @@ from captures.frame import Frame
 from mcpproxy.tui.data.call_kinds import MAX_CALL_KINDS, CallKind, CallKinds
 from mcpproxy.tui.data.columns import OUTCOMES
 from mcpproxy.tui.data.durations_over_time import SLICES, DurationsOverTime
-from mcpproxy.tui.data.latencies import Latencies
+from mcpproxy.tui.data.latencies import Distribution, KindFigures, Latencies
 from mcpproxy.tui.data.scan import Scan
-from mcpproxy.tui.rows.latency_lines import Bucket, bucket_filter
+from mcpproxy.tui.rows.latency_lines import bucket_filter, buckets_of, over_time_lines
+from mcpproxy.tui.rows.latency_rows import LatencyRows
 from mcpproxy.wording.blocks import blocks, compress, distribution_text
 from mcpproxy.wording.units import brief_duration
 from tests.captures.samples import header, lines
@@ -35,6 +36,8 @@ from tests.mcpproxy.tui.stage import (
     frame_record,
     record,
 )
+
+MS = 1_000_000
 
 
 def counted(path: Path) -> tuple[Latencies, Reading]:
@@ -150,7 +153,7 @@ class TestCounts:
         assert latencies.distribution == again.distribution
         assert again.distribution is not None
         assert again.distribution.is_whole
-        assert sum(again.distribution.octaves.values()) == 60
+        assert sum(again.distribution.parts.values()) == 60
         reading.close()
         other.close()
 
@@ -196,12 +199,45 @@ class TestCounts:
 class TestScreen:
     """What the keys of the screen do."""
 
-    @given(st.integers(SHORTEST_OCTAVE, 42), st.integers(0, 2**62))
-    def test_a_buckets_filter_selects_what_it_counts(self, octave: int, ns: int) -> None:
-        tests = parse(bucket_filter(Bucket(octave, 1, 1.0, 1.0, is_last=False)))
-        low, high = octave_ns(octave)
-        for value in (ns, low, high - 1, high):
-            histogram = Durations()
-            histogram.add(value)
-            facts = Facts(latency_ns=value)
-            assert tests.matches(facts) == (octave in histogram.octaves())
+    @given(st.lists(st.integers(0, 2**50), min_size=1), st.integers(0, 60))
+    def test_a_buckets_filter_selects_what_it_counts(self, values: list[int], max_buckets: int) -> None:
+        durations = Durations()
+        for value in values:
+            durations.add(value)
+        buckets = buckets_of(durations.parts(), max_buckets)
+        assert sum(bucket.responses for bucket in buckets) == len(values)
+        assert len(buckets) <= max(max_buckets, max(durations.octaves()) - min(durations.octaves()) + 1)
+        for bucket in buckets[:: len(buckets) // 5 + 1]:
+            tests = parse(bucket_filter(bucket))
+            assert sum(tests.matches(Facts(latency_ns=value)) for value in values) == bucket.responses
+
+    def test_buckets_are_as_fine_as_there_is_room_and_responses(self) -> None:
+        durations = Durations()
+        for number in range(16):
+            durations.add(MS + number * MS // 5)
+        begins = [[bucket.begin_ns / MS for bucket in buckets_of(durations.parts(), room)] for room in (3, 4, 8, 90)]
+        assert begins == [[1, 2, 4], [1, 2, 4], [1, 1.5, 2, 3, 4], [1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4]]
+
+    def test_p50_is_within_p95_on_one_scale(self) -> None:
+        distribution = Distribution(0, {}, 10**9, (2 * MS, None, 4 * MS), (4 * MS, None, 8 * MS), is_whole=True)
+        head, *chart, times = ["".join(span.text for span in line) for line in over_time_lines(distribution, 6, 4)]
+        assert head == "█ p50 by time, up to 4.0ms   ▒ p95, up to 8.0ms"
+        assert chart == ["    ▒▒", "    ▒▒", "▒▒  ██", "██  ██"]
+        assert times == "0 3.0s"
+        narrow = over_time_lines(distribution, 2, 1)[1]
+        assert [span.text for span in narrow] == ["▂▄"]
+        assert over_time_lines(distribution._replace(p50_ns=(), p95_ns=()), 6, 4) == []
+
+    def test_a_single_response_is_a_mark_on_the_axis_of_the_others(self) -> None:
+        rows = LatencyRows()
+        call = CallKind("client", "tools/call", "x")
+        often = KindFigures(0, call, 9, 0, 9, max_ns=200 * MS, octaves={0: 3, 5: 1, 7: 5})
+        rows.items = [often, KindFigures(1, call, 1, 0, 1, max_ns=48 * MS, octaves={5: 1})]
+        rows.axis = 0, 7
+        shape = rows.fit_columns(160)[-1]
+        assert (shape.title, shape.width) == ("1.0ms              256ms", 24)
+        assert [line.cells["shape"][0].text for line in map(rows.line, range(2))] == [
+            "▅▅▅            ▂▂▂   ███",
+            "                │",
+        ]
+        assert rows.line(0).cells["p50"] == (("–", "dim"),)

@@ -22,7 +22,7 @@ class TestState:
     """What is kept for the next start."""
 
     def test_it_is_kept_for_the_user_alone(self) -> None:
-        assert saved_layout() == Layout(45, 50, is_full=False)
+        assert saved_layout() == Layout(45, 40, is_full=False)
         save_layout(Layout(60, 35, is_full=True))
         assert saved_layout() == Layout(60, 35, is_full=True)
         assert stat.S_IMODE(state().stat().st_mode) == 0o600

@@ -49,8 +49,8 @@ async def from_160_columns_on_the_detail_is_beside_the_list(stage: Stage) -> Non
     table, box = stage.traffic.table, stage.traffic.detail
     await stage.until(lambda: box.region.x > 0)
     assert box.region.y == table.region.y
-    assert box.region.width == 80
-    assert table.region.width == 80
+    assert box.region.width == 64
+    assert table.region.width == 96
     await stage.see("protocolVersion:")
     await stage.pilot.resize_terminal(159, 40)
     await stage.until(lambda: box.region.x == 0)
@@ -59,7 +59,7 @@ async def from_160_columns_on_the_detail_is_beside_the_list(stage: Stage) -> Non
     await stage.press("escape")
     await stage.until(lambda: table.region.height == stage.traffic.split.region.height)
     await stage.pilot.resize_terminal(160, 40)
-    await stage.until(lambda: table.region.width == box.region.x == 80)
+    await stage.until(lambda: table.region.width == box.region.x == 96)
     assert table.has_focus
 
 
@@ -87,7 +87,7 @@ async def it_can_be_resized_and_stays_so(stage: Stage) -> None:
         await stage.press("less_than_sign")
     await stage.press("z")
     # No earlier layout had this size, so nothing is left to be saved.
-    await stage.until(lambda: saved_layout() == Layout(20, 50, is_full=True))
+    await stage.until(lambda: saved_layout() == Layout(20, 40, is_full=True))
     await stage.press("escape")
     await stage.until(lambda: table.has_focus and is_listed(stage))
     # A traffic screen that is opened later reads the kept layout.
@@ -108,7 +108,7 @@ async def the_last_layout_is_kept_however_soon_the_screen_is_left(stage: Stage) 
     with layout_state._file_lock:  # as on a slow disk
         await stage.press("greater_than_sign", "greater_than_sign", "greater_than_sign")
         await stage.back()
-    await stage.until(lambda: saved_layout() == Layout(35, 50))
+    await stage.until(lambda: saved_layout() == Layout(35, 40))
 
 
 async def the_exchange_shows_arguments_and_answer(stage: Stage) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.peers import PeerInfo, introductions
-from mcpproxy.tui.rows.peer_lines import peer_lines
+from mcpproxy.tui.rows.peer_lines import peer_page
 from tests.captures.samples import header
 from tests.examples import examples
 from tests.mcpproxy.tui.in_process_reading import InProcessReading as Reading
@@ -37,9 +37,9 @@ def text_of(path: Path, row: int | None = None, width: int = 80) -> str:
     reading = Reading(path)
     while not reading.has_ended:
         reading.step()
-    page = peer_lines(introductions(reading, row), width)
+    page = peer_page(introductions(reading, row), width)
     reading.close()
-    return "\n".join("".join(span.text for span in line).rstrip() for line in page)
+    return "\n".join("".join(span.text for span in line)[1:].rstrip() for line in page.lines)
 
 
 def test_a_handshake_as_it_was(tmp_path: Path) -> None:
@@ -67,6 +67,32 @@ def test_a_handshake_as_it_was(tmp_path: Path) -> None:
     ]
 
 
+def test_a_later_handshake_shows_what_changed_next_to_the_other_side() -> None:
+    info = {"name": "s", "version": "1"}
+    made = [
+        PeerInfo("client", 2, "initialize", "2025-11-25", {"name": "c"}, {}),
+        PeerInfo("server", 3, "initialize", "2025-11-25", {**info, "title": "S"}, {"tools": {}}, "Ask."),
+        PeerInfo("client", 41, "server/discover", "2026-07-28", {"name": "c"}, {}),
+        PeerInfo("server", 42, "server/discover", ["2026-07-28"], info, {"tools": {}}, "Ask."),
+        PeerInfo("client", 50, "initialize", note="refused"),
+    ]
+    page = peer_page(made, 83, is_wide=True, marked=3)
+    lines = ["".join(span.text for span in line) for line in page.lines]
+    assert [[text.rstrip() for text in line.split(" │ ")] for line in lines[-8:]] == [
+        [" CLIENT  server/discover, frame 41", "▸SERVER  server/discover, frame 42"],
+        ["   asks for      2026-07-28", "   speaks        2026-07-28"],
+        ["   as in frame 2: name, capabilities", "   title         –"],
+        ["", "   as in frame 3: name, capabilities,"],
+        ["", "   instructions"],
+        [""],
+        [" CLIENT  initialize, frame 50", ""],
+        ["   refused", ""],
+    ]
+    for number, place in enumerate(page.places):
+        assert page.introduction_at(place.line, place.cell + 5) == number
+    assert page.introduction_at(len(lines), 0) is None
+
+
 def test_of_several_handshakes_the_last_before_the_row_counts(tmp_path: Path) -> None:
     made = [*handshake(1, "first", {}), *handshake(2, "second", {}), *handshake(3, "third", {})]
     path = record(tmp_path / "x.mcpcap", [("header", header()), *made, END])
@@ -91,7 +117,7 @@ def test_a_refusal_and_a_giant_say_why_there_is_nothing(tmp_path: Path) -> None:
 
 
 def test_peers_of_the_corpus() -> None:
-    assert text_of(CORPUS / "demo.mcpcap").count("name          ") >= 3
+    assert text_of(CORPUS / "demo.mcpcap").count("  as in frame ") == 2
     assert text_of(CORPUS / "good.mcpcap") == ""
 
 
@@ -108,8 +134,10 @@ def test_any_values_make_safe_lines(
     revision: object, info: object, capabilities: object, text: object, width: int
 ) -> None:
     said_ = PeerInfo("server", 3, "initialize\x1b", revision, info, capabilities, text)
-    page = peer_lines([said_, said_._replace(side="client", note="\x07")], width)
-    assert all(sanitise(span.text, None) == span.text for line in page for span in line)
+    introductions_ = [said_, said_._replace(side="client", note="\x07"), said_, said_._replace(info=None)]
+    for is_wide in (False, True):
+        page = peer_page(introductions_, width, is_wide=is_wide)
+        assert all(sanitise(span.text, None) == span.text for line in page.lines for span in line)
 
 
 def test_values_are_bounded() -> None:
@@ -117,6 +145,6 @@ def test_values_are_bounded() -> None:
     for _ in range(2000):
         nested = [nested]
     many = {f"c{number}": {f"s{place}": True for place in range(1000)} for number in range(1000)}
-    page = peer_lines([PeerInfo("server", 3, "initialize", nested, {"name": "n" * 10**6}, many, "i" * 10**6)], 80)
-    assert len(page) < 6000
-    assert "more characters" in page[-1][0].text
+    page = peer_page([PeerInfo("server", 3, "initialize", nested, {"name": "n" * 10**6}, many, "i" * 10**6)], 80)
+    assert len(page.lines) < 6000
+    assert "more characters" in page.lines[-1][1].text

@@ -6,6 +6,7 @@ import pytest
 
 from captures.file import CaptureFile
 from mcpproxy.tui.screens.peers import PeersScreen
+from mcpproxy.tui.screens.traffic import TrafficScreen
 from tests.captures.samples import header, lines
 from tests.mcpproxy.tui.stage import (
     END,
@@ -45,6 +46,15 @@ class TestScreen:
             await stage.press("C", "down", "G", "g")
             await stage.see("SERVER  initialize, frame 2")
             assert isinstance(stage.app.screen, PeersScreen)
+            await stage.see("▸CLIENT")
+            await stage.press("tab")
+            await stage.see("▸SERVER")
+            await stage.press("c")
+            await stage.see("copy as")
+            await stage.press("escape", "enter")
+            await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+            assert stage.traffic.table.cursor == 2 - 1
+            await stage.press("C")
             await stage.press("escape", "ctrl+p", *"peers", "enter")
             await stage.until(lambda: isinstance(stage.app.screen, PeersScreen))
             await stage.back()
@@ -68,6 +78,7 @@ class TestScreen:
             await stage.open()
             await stage.press("C", "G", "g")
             assert not {"\x1b", "\u202e", "\x07"} & set(stage.text())
+            await stage.press("tab")
             if size[0] >= 80:
                 await stage.see("\\x1b]52;c;aGk=\\x07\\u202e")
                 await stage.squeezed()

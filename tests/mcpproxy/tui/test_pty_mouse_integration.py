@@ -168,5 +168,5 @@ def test_a_drag_moves_the_border_beside_the_list(tmp_path: Path) -> None:
         shown.press("\r")
         shown.until(lambda: "1 text" in shown.text())
         x, _ = mouse.place("1 text")
-        mouse.drag((85, 10), (75, 10))
+        mouse.drag((102, 10), (92, 10))
         shown.until(lambda: mouse.place("1 text")[0] == x - 10, "the larger detail")

@@ -54,6 +54,16 @@ def test_how_few_keys_lead_to_what_is_looked_for(tmp_path: Path) -> None:
         shown.until(lambda: "frame 13" in shown.text() and "\n found 5 " in shown.text(), "its response, as text")
         shown.press("p")
         shown.until(lambda: "frame 12" in shown.text() and "n: 5" in shown.text(), "the slowest call")
+        # One key shows what went wrong in a session, three the errors of its tool, and two offer to export them.
+        chosen(shown, "calls")
+        shown.press("!")
+        shown.until(lambda: "has:failure" in shown.text() and "3 of 16 frames" in shown.text(), "what went wrong")
+        shown.press("e")
+        shown.until(lambda: "export" in shown.text() and ".jsonl" in shown.text(), "the prompt for a file")
+        shown.press("\x1b")
+        shown.until(lambda: ".jsonl" not in shown.text(), "the prompt is closed")
+        shown.press("+\r")
+        shown.until(lambda: "name:search" in shown.text(), "the errors of the tool")
         # Two keys copy a row as a curl command.
         chosen(shown, "library")
         shown.press("\r")

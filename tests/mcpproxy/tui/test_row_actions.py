@@ -7,7 +7,7 @@ import pytest
 
 from analysis.filter import KEYS, parse
 from mcpproxy.marks import MarkError, Marks, marks_path
-from mcpproxy.tui.completion import filter_completion
+from mcpproxy.tui.completion import filter_completion, finished_part
 from mcpproxy.tui.copies import copy_forms
 from mcpproxy.tui.copies.export_thread import Export
 from mcpproxy.tui.data.call_kinds import CallKind
@@ -152,6 +152,14 @@ class TestCompletion:
         assert found is not None
         assert set(found.options) >= {"latency>", "method:", "not"}
         assert filter_completion('method:"q', calls)[1] == ('method:"q\\"uo te\\\\"', ())
+
+    def test_what_is_half_typed_is_left_out(self) -> None:
+        for end in ("", " ", " o", " OR", " and  not ", " a", " an", " no", " or (", " (not", " met", " or ( la"):
+            assert finished_part(f"name:x{end}") == "name:x", end
+        for text in ("text:or", "name:x oops", '"b or"', "or:x", "name:x of", "(a)", 'a "n', "met or:", "latencies"):
+            assert finished_part(text) == text
+        assert finished_part(" not ") == finished_part("l") == ""
+        assert finished_part("met ") == finished_part("met or ") == "met"
 
 
 class TestExport:

@@ -6,8 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from mcpproxy.tui.details.row_comparison import RowComparison, compare_rows, previous_call_row
+from mcpproxy.tui.details.row_comparison import (
+    RowComparison,
+    RowFact,
+    _compared_part,
+    compare_rows,
+    previous_call_row,
+)
 from mcpproxy.tui.details.row_comparison_view import comparison_text
 from mcpproxy.wording.cells import cells
 from tests.captures.samples import header
@@ -94,6 +102,24 @@ def test_arguments_outcome_and_answer_are_compared_and_signs_tell_the_sides_apar
     assert [heading for heading in narrow.splitlines() if heading in ("arguments", "text", "result")] == [
         "arguments", "text", "result",
     ]  # fmt: skip
+
+
+_VALUES = st.recursive(
+    st.sampled_from(["", "{", "}", "a\n{", "{\nb\n}", 1, 1.0, True, None]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
+    max_leaves=6,
+)
+
+
+@given(_VALUES, _VALUES)
+@example("{\nb", "a\nb")
+def test_the_number_of_differences_is_the_same_from_both_sides(old: Any, new: Any) -> None:
+    facts = [RowFact("call", "", "")]
+    counts = [
+        RowComparison(facts, [_compared_part("result", *sides)], []).difference_count
+        for sides in ((old, new), (new, old))
+    ]
+    assert counts[0] == counts[1]
 
 
 def test_texts_are_compared_by_lines_and_json_in_them_by_members(tmp_path: Path) -> None:

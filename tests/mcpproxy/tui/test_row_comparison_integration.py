@@ -23,8 +23,10 @@ async def a_call_and_the_one_before_in_two_keys(stage: Stage) -> None:
     await stage.open()
     stage.traffic.table.go(13)  # the third answer of an error
     await stage.press("equals_sign")
-    await stage.see("= frame 14: = on another row compares both", "=+0.0")
-    await stage.press("equals_sign")
+    await stage.see("library  = 14  ○ exited 0  16 frames", "= on another row compares both", "=+0.0")
+    await stage.press("down", "equals_sign")
+    await stage.see("both rows are the same call")
+    await stage.press("up", "equals_sign")
     await stage.see("library › row comparison  5 differences  tools/call search", "frame 12, +0.0")
     # The current difference has a sign.
     shown = []
@@ -40,6 +42,13 @@ async def a_call_and_the_one_before_in_two_keys(stage: Stage) -> None:
 
 async def the_frames_of_both_sides_are_a_key_away(stage: Stage) -> None:
     await stage.open()
+    stage.traffic.table.go(4)
+    # Filter and state stay in the title, also where there is little room.
+    await stage.press("equals_sign", "slash", *"method:tools/*", "enter")
+    await stage.resize((80, 24))
+    await stage.see("= 5  ○ exited 0  method:tools/*")
+    await stage.resize((140, 40))
+    await stage.press("escape", "escape")
     stage.traffic.table.go(4)
     await stage.press("equals_sign", "down", "down", "equals_sign")
     await stage.see("row comparison", "n")
@@ -83,11 +92,11 @@ async def what_cannot_be_compared_is_said_and_escape_removes_the_mark(stage: Sta
     await stage.press("equals_sign", "equals_sign")
     await stage.see("no earlier call of this method and name")
     await stage.press("escape")
-    await stage.until(lambda: "= frame" not in stage.text())
+    await stage.until(lambda: " = 4  " not in stage.text())
     assert isinstance(stage.app.screen, TrafficScreen)
     stage.traffic.table.go(2)
     await stage.press("equals_sign", "equals_sign")
-    await stage.see("this row is no call")
+    await stage.see("this row is not a call")
     await stage.press("escape", "G", "equals_sign")
     await stage.see("only messages can be compared")
 

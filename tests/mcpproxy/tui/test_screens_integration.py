@@ -157,6 +157,8 @@ async def from_row_to_row_in_frames_and_in_exchanges(stage: Stage) -> None:
         await stage.press("n")
         seen.append(traffic.entry)
     assert seen == [9, 15, 17], "what is wrong"
+    await stage.press("p")
+    await stage.see("never answered")
     await stage.press("n")
     await stage.see("no error below")
     await stage.press("N", "N")

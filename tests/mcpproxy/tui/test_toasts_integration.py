@@ -34,6 +34,18 @@ def test_a_message_takes_lines_above_the_foot_and_the_row_at_the_cursor_stays_in
     play(act, captured(tmp_path), size=(80, 24))
 
 
+def test_a_message_that_is_repeated_is_shown_once(tmp_path: Path) -> None:
+    async def act(stage: Stage) -> None:
+        await stage.listed()
+        for text in ("nothing waits", "nothing is selected", "nothing is selected", "nothing waits"):
+            notify(stage.app, text)
+            await stage.drawn()
+        shown = [row.strip("│ ") for row in stage.text().splitlines() if row.startswith("│")]
+        assert shown == ["nothing is selected", "nothing waits"]
+
+    play(act, captured(tmp_path), size=(80, 24))
+
+
 def test_hostile_and_many_lines_are_bounded(tmp_path: Path) -> None:
     async def act(stage: Stage) -> None:
         await stage.listed()

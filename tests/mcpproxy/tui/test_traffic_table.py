@@ -15,12 +15,20 @@ def test_a_latency_has_one_format_however_long_it_is() -> None:
     assert all(cells(text) <= room for text in told.values())
 
 
+def test_the_list_of_exchanges_has_a_direction_only_if_the_server_asks_too() -> None:
+    for has_server_requests, is_exchanges, is_shown in ((False, True, False), (True, True, True), (False, False, True)):
+        needs = ColumnNeeds(has_server_requests=has_server_requests)
+        columns = {column.name: column for column in traffic_columns(80, needs, is_exchanges=is_exchanges)}
+        assert columns["way"].is_extra != is_shown
+
+
 def test_a_question_leaves_room_for_its_answer() -> None:
     for asked, answered, room, shown in (
         ('{"a":1}', "The sum is 3", 40, '{"a":1}'),
         ("", "3 tools", 40, ""),
         ("a" * 90, "", 40, "a" * 90),
-        ("a" * 30, "b" * 30, 23, "a" * 9 + "…"),
+        ("a" * 30, "b" * 30, 23, "a" * 11 + "…"),
         ("a" * 30, "bb", 23, "a" * 17 + "…"),
+        ("notes/2.md", "The library closes", 19, "notes/2.md"),
     ):
         assert request_excerpt(asked, answered, room) == shown

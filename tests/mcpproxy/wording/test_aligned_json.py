@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from analysis.comparison.change import ABSENT
-from mcpproxy.wording.aligned_json import MAX_EXAMINED_LINES, MAX_TEXT_CHARS, aligned_lines
+from mcpproxy.wording.aligned_json import MAX_EXAMINED_LINES, MAX_TEXT_CHARS, aligned_lines, collapsed
 
 SCHEMA = {
     "type": "object",
@@ -72,6 +72,21 @@ def test_long_runs_of_equal_lines_are_counted_and_what_contains_the_difference_s
     assert lines[:3] == ["… 57", "{ = {", '  "outer": { = "outer": {']
     assert '      "x": 1 | "x": 2' in lines
     assert len(lines) < 14
+
+
+def test_lines_can_be_collapsed_further_and_none_is_lost() -> None:
+    before, after = ({"a": dict.fromkeys(map(str, range(50)), 0), "b": {"x": 1, "y": 2, "z": n}} for n in (3, 4))
+    lines, _ = aligned_lines(before, after, 1000)
+    fewer = list(collapsed(lines, 1))
+    assert [line.old for line in fewer] == [None, "{", '"b": {', '"y": 2,', '"z": 3', "}", "}"]
+    for shown in (lines, fewer):
+        assert sum(line.omitted or 1 for line in shown) == 59
+
+
+def test_a_single_equal_line_is_shown_as_it_is() -> None:
+    before, after = ({"title": "x", "s": {"a": {"t": 1}, **more}} for more in ({}, {"b": 2}))
+    lines, _ = aligned_lines(before, after, 1000)
+    assert [line.old for line in lines[:3]] == ["{", '"title": "x",', '"s": {']
 
 
 def test_each_side_alone_is_json() -> None:

@@ -1,4 +1,4 @@
-"""Limiting: figures of the calls that the filter of the traffic selects, or of all calls again."""
+"""Limit: figures of only the calls that the filter of the traffic selects, or of all calls."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ from mcpproxy.wording.spans import Span
 TO_LIMIT: Final = Binding("A", "limit", "all/limited", id="limit")
 """The key of screens whose figures can be limited; it does nothing if the traffic had no filter."""
 MAX_FILTER_SHARE: Final = 3
-"""The filter takes at most one part in this many of the width of the title."""
+"""The maximum width of the filter is that of the title divided by this."""
 
 
 class Limit:

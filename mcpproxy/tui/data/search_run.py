@@ -1,4 +1,4 @@
-"""Searching: a search for a text in many captures, in a process of its own (`search_worker.py`), and its results.
+"""Search run: a search for a text in many captures, in a process of its own (`search_worker.py`), and its results.
 
 A thread receives the results, in the order of the captures. If the process dies, the results so far stay.
 """

@@ -1,4 +1,4 @@
-"""Painting: the styles of a row that has a look, so that it can be read on its background in every theme."""
+"""Row styles: the styles of a row that has a look, readable on its background in every theme."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ from mcpproxy.tui.colours.rules import PALETTE_COLOURS, ROLE_COLOURS, RowLook
 from mcpproxy.wording.spans import Role
 
 MIN_CONTRAST: Final = 4.5
-"""The contrast with the background that a colour gets at least; it is mixed with the colour of plain text for that."""
+"""The minimum contrast of a colour with the background; to reach it, the colour is mixed with that of plain text."""
 _OWN_COLOURS: Final = (
     *("#7f8591", "#ff6b6b", "#98c379", "#e5c07b", "#61afef", "#c678dd", "#56b6c2", "#b9bec9"),
     *("#9aa1ad", "#ff9090", "#b5e08c", "#ffe08a", "#8cc8ff", "#e0a0f0", "#80d8e4", "#ffffff"),
