@@ -33,7 +33,7 @@ class FileOffer(NamedTuple):
     name: str
     """The name of the file that is suggested."""
     other: str = ""
-    """The hint for `ctrl+t` while another offer is shown, such as `12 rows instead`."""
+    """The hint for `Ctrl+T` while another offer is shown, such as `12 rows instead`."""
     labels: Mapping[str, str] = {}
     """The questions for extensions that have one of their own."""
 
@@ -105,7 +105,7 @@ class FilePrompt(ModalScreen[NewFile | None]):
         label = Span(offer.labels.get(self._suffix, offer.label), "accent")
         other = self._offers[(self._number + 1) % len(self._offers)].other if len(self._offers) > 1 else ""
         self.query_one("#label", SafeText).show(
-            [label, *([Span(f"   ctrl+t: {other}")] * bool(other)), Span(hints, "dim")]
+            [label, *([Span(f"   Ctrl+T: {other}")] * bool(other)), Span(hints, "dim")]
         )
 
     @on(Input.Changed)

@@ -55,7 +55,7 @@ def test_a_capture_becomes_a_report_and_rows_become_markdown(tmp_path: Path, mon
         await stage.press("g", "m", "down", "down", "m")
         await stage.until(lambda: stage.text().count("◆") == 2)
         await stage.press("e")
-        await stage.see("ctrl+t: 2 marked rows instead")
+        await stage.see("Ctrl+T: 2 marked rows instead")
         await stage.press("ctrl+t")
         await stage.see("export 2 marked rows to", "library-20261121T101502Z-4f2a-marked.jsonl")
         await stage.press("enter")
