@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from analysis import clock
 from analysis.cached import READING_MODULES, derived_directory, derived_file, read_bytes, state_of, write_atomically
+from analysis.conversation.call import Outcome
 from analysis.conversation.histogram import Histogram
 from analysis.conversation.login import UNSUCCESSFUL
 from analysis.conversation.session import Peer
@@ -70,6 +71,8 @@ class Summary(NamedTuple):
     """Requests whose sender gave up on them; see `Call.abandoned_ns`."""
     answered_late: int = 0
     """How many of these were answered anyway."""
+    unanswered: int = 0
+    """Once it has ended: how many other requests have no response."""
     waiting: int = 0
     """While it is being recorded: how many of the client's requests wait for a response."""
     waiting_since_ns: int | None = None
@@ -146,8 +149,9 @@ class Summarizer:
         """
         fold = self.fold
         ending = None if live else bad_ending(fold.ending, self._status, self._signal)
+        unanswered_calls = () if live else fold.open_calls()
         # Only the end shows which streams were never resumed after they had ended or the client had closed them.
-        open_calls = fold.open_calls() if fold.transport == "http" and not live else ()
+        open_calls = unanswered_calls if fold.transport == "http" else ()
         waits = self.fold.tables["client"].waiting_calls() if live else []
         sent_ns = [wait.request.t_ns for wait in waits if wait.is_awaited]
         bucket_count = next((n for n in range(BUCKET_COUNT, 0, -1) if self._traffic[n - 1]), 0)
@@ -169,6 +173,9 @@ class Summarizer:
             abandoned=self._abandoned.calls
             + sum(call.is_ended_by_leaving and call.abandoned_ns is not None for call in open_calls),
             answered_late=self._abandoned.answered_late,
+            unanswered=sum(
+                call.outcome is Outcome.UNANSWERED and call.abandoned_ns is None for call in unanswered_calls
+            ),
             waiting=len(sent_ns),
             waiting_since_ns=sent_ns[0] if sent_ns else None,
             answered=self.latencies.count,
@@ -300,6 +307,7 @@ def _summary(members: object) -> Summary | None:
         "failed_logins",
         "abandoned",
         "answered_late",
+        "unanswered",
         "answered",
         "lost",
         "bucket_ns",

@@ -86,9 +86,14 @@ Writer = Callable[[CaptureInput, WriteOptions, IO[bytes]], str]
 """Writes the file; returns a description of its contents, or an empty text if it wrote nothing."""
 
 
-def filter_of_frames(numbers: Container[int]) -> Filter:
-    """Return a filter that selects the messages whose first frames have these numbers."""
-    return Filter("", {}, lambda facts: facts.frames is not None and facts.frames[0] in numbers)
+def filter_of_frames(numbers: Container[int], text: str = "") -> Filter:
+    """Return a filter that selects the messages whose first frames have these numbers.
+
+    Args:
+        numbers: the numbers.
+        text: the expression that selected them, if any.
+    """
+    return Filter(text, {}, lambda facts: facts.frames is not None and facts.frames[0] in numbers)
 
 
 def empty_output_error(format_: str, *, is_filtered: bool) -> str:
@@ -184,7 +189,8 @@ def _write_markdown(captures: CaptureInput, options: WriteOptions, file: IO[byte
     from mcpproxy.exporters.markdown import MarkdownExport, collect_facts
     from mcpproxy.wording.markdown import MAX_ISSUE_CHARS
 
-    characters, has_selected = 0, False
+    characters = message_count = 0
+    has_selected = False
     for source in captures.sources():
         selection = options.selection_for(source.path)
         page = MarkdownExport(source.path, source.reading.fold, collect_facts(source.path), selection)
@@ -196,12 +202,14 @@ def _write_markdown(captures: CaptureInput, options: WriteOptions, file: IO[byte
                 pieces = []
         characters += _write(file, pieces)
         has_selected = has_selected or page.has_selected
+        message_count += page.message_count
     if characters > MAX_ISSUE_CHARS:
         captures.say(
             f"GitHub accepts {MAX_ISSUE_CHARS:,} characters in an issue, and this has {characters:,}; "
             "shorten it with --filter"
         )
-    return count_text(characters, "character") if has_selected else ""
+    contents = f"{count_text(message_count, 'message')}, {count_text(characters, 'character')}"
+    return contents if has_selected else ""
 
 
 def _write(file: IO[bytes], pieces: list[str]) -> int:

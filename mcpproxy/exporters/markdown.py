@@ -104,7 +104,9 @@ class MarkdownExport:
             selection: matches the selected messages; None selects all.
             times: the form in which each message shows its time.
         """
-        self._path, self._facts = path, facts
+        self._path, self._facts, self._selection = path, facts, selection
+        self.message_count = 0
+        """How many messages have been exported so far."""
         self._conversation = Conversation(fold, width=UNLIMITED_WIDTH, times=times, only=selection, unfold=True)
 
     @property
@@ -126,6 +128,7 @@ class MarkdownExport:
             return self._login_markdown(item)
         line = _WIDE_GAP.sub("  ", "  ".join(line.strip() for line in self._conversation.lines(item)))
         frames = frames_below(item.content)
+        self.message_count += bool(frames)
         if not frames:
             return f"<div>{html_code(line)}</div>\n\n"
         kind = "json" if all(frame.verdict.kind not in ("invalid", "unjudged") for frame in frames) else "text"
@@ -152,6 +155,7 @@ class MarkdownExport:
             ("revisions" if len(fold.revisions) > 1 else "revision", revisions_text(fold.revisions) or "unknown"),
             ("transport", sanitise(fold.transport or "unknown", 60)),
             ("extent", f"{extent}, {duration(fold.t_ns)}"),
+            *self._contents_rows(),
             *([("imported", origin)] if origin else []),
             ("imported by" if origin else "recorded by", _text_or_unknown(header.get("tool"))),
             ("written by", f"mcpproxy {__version__}"),
@@ -161,9 +165,17 @@ class MarkdownExport:
         table = "".join(html_row([html_code(text)], name) for name, text in rows)
         yield f"## MCP conversation\n\n<table>\n{table}</table>\n\n"
 
+    def _contents_rows(self) -> list[tuple[str, str]]:
+        """Return the row that says which messages are exported, unless all are."""
+        if self._selection is None:
+            return []
+        text = sanitise(self._selection.text, None)
+        return [("messages", f"only those that match {text}" if text else "only some, which were selected")]
+
     def _findings_block(self) -> Iterator[str]:
         findings = self._facts.findings
-        yield f"### Findings: {self._facts.finding_count:,}\n\n"
+        scope = "" if self._selection is None else " in the whole capture"
+        yield f"### Findings{scope}: {self._facts.finding_count:,}\n\n"
         if not findings:
             return
         headings = ("level", "rule", "side", "first frame", "times", "problem")

@@ -3,7 +3,8 @@
 It gets one request, and ends after its reply. It ends with its parent, too; the file appears complete or not at all.
 
 Request: `{"format": "markdown", "har" or "html", "capture": a path, "target": the file to create, "frames": the numbers
-         of the messages to write, or null for all}`; a report always covers the whole capture.
+         of the messages to write, or null for all, "filter": the expression that selected them, or an empty text}`; a
+         report always covers the whole capture.
 Replies: `{"temporary": the file until it is complete}`, `{"progress": [done, total]}` now and then, `{"note": text}`
          about what is missing, and at the end `{"written": a description of the contents, "size": bytes}` or
          `{"error": text}`.
@@ -69,7 +70,7 @@ class FileWriter:
 
     def _write_messages(self, path: Path) -> str:
         format_, frames = self._request["format"], self._request["frames"]
-        selection = None if frames is None else filter_of_frames(frozenset(frames))
+        selection = None if frames is None else filter_of_frames(frozenset(frames), self._request.get("filter", ""))
         source = CaptureInput([self._capture], self._send_note, self._on_bytes_read)
         options = WriteOptions(self._target.parent, None if selection is None else lambda _: selection)
         with path.open("wb") as file:

@@ -57,3 +57,17 @@ def _words_in(text: str, start: int, end: int, keywords: Container[str], names: 
             yield Token("keyword", *match.span())
         elif word in names:
             yield Token("name", *match.span())
+
+
+def is_keyword_due(before: str, keywords: Container[str]) -> bool:
+    """Whether a keyword is likelier to follow a text than a name: at its start, and after a name, a value or `)`.
+
+    Args:
+        before: the statements up to the word.
+        keywords: the keywords, in lower case.
+    """
+    before = before.rstrip()
+    word = re.search(r"\w+$", before)
+    if word is not None:
+        return word[0].lower() not in keywords
+    return not before or before[-1] in ";*)\"'"

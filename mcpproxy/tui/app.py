@@ -58,12 +58,13 @@ from mcpproxy.tui.host import Host
 from mcpproxy.tui.keys import bindings
 from mcpproxy.tui.keys.command_texts import command_text
 from mcpproxy.tui.keys.queue import KeyQueue
+from mcpproxy.tui.keys.spelling import key_text, keys_text
 from mcpproxy.tui.layout_state import save_theme, saved_theme
 from mcpproxy.tui.messages import CaptureGrown, CaptureUnreadable, Checked, OpenRequested
 from mcpproxy.tui.news_pace import NewsPace
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screen_entries import OpenCapture, entries, word_of
-from mcpproxy.tui.screens.help import HelpScreen, help_text
+from mcpproxy.tui.screens.help import HelpScreen, help_text, is_known_word
 from mcpproxy.tui.screens.list_screen import ListScreen
 from mcpproxy.tui.screens.palette import PaletteCommand, PaletteScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
@@ -103,6 +104,8 @@ class TuiApp(Host):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "interrupt", "quit", show=False, priority=True, id="interrupt"),
         Binding("ctrl+z", "suspend_process", "suspend", show=False),
+        # Where a text is typed, the other key for help is part of the text.
+        Binding("f1", "app.help", "help", priority=True),
     ]
 
     def __init__(
@@ -386,10 +389,15 @@ class TuiApp(Host):
         """Go back to the list of sessions."""
         self.return_to(next(screen for screen in self.screen_stack if isinstance(screen, SessionsScreen)))
 
+    def get_key_display(self, binding: Binding) -> str:
+        """Returns how the first key of a binding is written."""
+        return binding.key_display or key_text(binding.key)
+
     def action_help(self) -> None:
-        """Show every key."""
+        """Show every key; those of the place below a prompt first."""
         if not isinstance(self.screen, HelpScreen):
-            self.push_screen(HelpScreen(word_of(self.screen)))
+            words = [word_of(screen) for screen in reversed(self.screen_stack)]
+            self.push_screen(HelpScreen(next(filter(is_known_word, words), words[0])))
 
     def clear_notifications(self) -> None:
         """Remove all notifications, and what holds them, which Textual leaves behind and which takes a line each."""
@@ -464,7 +472,7 @@ class TuiApp(Host):
 
     def _general_commands(self) -> Iterator[PaletteCommand]:
         def key_of(name: str, key: str) -> str:
-            return self.keys.keymap.get(name, key)
+            return keys_text(self.keys.keymap.get(name, key))
 
         for entry in entries():
             yield PaletteCommand(

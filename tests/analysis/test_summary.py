@@ -67,6 +67,13 @@ def test_it_tells_who_how_much_and_how_well(tmp_path: Path) -> None:
     assert sum(found.traffic) == 3
 
 
+def test_requests_without_a_response_count_once_it_has_ended(tmp_path: Path) -> None:
+    cancel = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"timed out"}}'
+    assert summarise(write(tmp_path / "x.mcpcap", *said(CALL), closed())).unanswered == 1
+    assert summarise(write(tmp_path / "y.mcpcap", *said(CALL, cancel), closed())).unanswered == 0
+    assert summarise(write(tmp_path / "z.mcpcap", *said(CALL, WRONG), closed())).unanswered == 0
+
+
 def test_an_error_after_a_cancellation_is_none(tmp_path: Path) -> None:
     cancel = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}'
     found = summarise(write(tmp_path / "x.mcpcap", *said(INITIALIZE, CALL, cancel, WRONG), closed()))

@@ -96,6 +96,7 @@ class DocumentExport:
         format_: str,
         target: Path,
         on_change: Callable[[], None],
+        filter_text: str = "",
     ) -> None:
         """Start the process, in a thread.
 
@@ -105,6 +106,7 @@ class DocumentExport:
             format_: the format, in the words of the worker.
             target: the file, which must not exist.
             on_change: called from a thread when there is news.
+            filter_text: the expression that selects the messages, if any.
         """
         self.target = target
         self.share = 0.0
@@ -121,7 +123,7 @@ class DocumentExport:
         def start() -> None:
             request = {"format": format_, "capture": str(capture.absolute()), "target": str(target.absolute())}
             try:
-                message = as_json({**request, "frames": self._listed(frames())})
+                message = as_json({**request, "frames": self._listed(frames()), "filter": filter_text})
                 with self._lock:
                     if self._is_closed:
                         return

@@ -62,6 +62,8 @@ class HeatRow:
         error only if errors are at least one call in `CALLS_PER_BAD`, so that rare ones do not hide all durations."""
         self.count = self.bad_count = 0
         self.max_ns = 0
+        self.waiting_cells = range(0)
+        """The cells from the first call without a response to the end of the session."""
         self.tinged_cells: set[int] = set()
         """The cells with fewer errors; known at the end."""
         self._counts, self._bad_counts, self._abandoned_cells = [0] * cells, [0] * cells, set[int]()
@@ -77,13 +79,21 @@ class HeatRow:
             if is_abandoned:
                 self._abandoned_cells.add(cell)
 
+    def wait(self, cell: int, end_cell: int) -> None:
+        """Add the wait of a call without a response, from its cell to before another."""
+        waiting = self.waiting_cells
+        self.waiting_cells = range(min(cell, waiting.start) if waiting else cell, max(end_cell, waiting.stop))
+
     def finish(self) -> None:
-        """Mark the cells with errors; in a cell, an abandoned call hides errors."""
+        """Mark the cells with errors; in a cell, an abandoned call hides errors, and any call hides one that waits."""
         for cell, (count, bad_count) in enumerate(zip(self._counts, self._bad_counts, strict=True)):
             if bad_count * CALLS_PER_BAD >= count > 0:
                 self.worst_ns[cell] = ABANDONED if cell in self._abandoned_cells else BAD
             elif bad_count:
                 self.tinged_cells.add(cell)
+        for cell in self.waiting_cells:
+            if self.worst_ns[cell] == NOTHING:
+                self.worst_ns[cell] = RUNNING
 
 
 class HeatMap:
@@ -119,8 +129,13 @@ class HeatMap:
             if row is None:
                 row = self.rows[kind] = HeatRow(key.cells)
             row.count += 1
-            cell = (index.t_ns(calls.request[number]) - key.low_ns) * key.cells // length
-            cell = max(0, min(key.cells - 1, cell))
+            sent_ns = index.t_ns(calls.request[number])
+            cell = max(0, min(key.cells - 1, (sent_ns - key.low_ns) * key.cells // length))
+            if lasted_ns is None and outcome in _FAILURES:
+                lasted_ns = reading.waited_ns(number)
+                if lasted_ns is not None:
+                    end_cell = min(key.cells, -((key.low_ns - sent_ns - lasted_ns) * key.cells // length))
+                    row.wait(cell, end_cell)
             if lasted_ns is not None:
                 row.max_ns = max(row.max_ns, lasted_ns)
                 push = heappush if len(self._slowest) < MAX_OUTLIERS else heappushpop

@@ -28,6 +28,7 @@ _FORMATS: Final = {
     REPORT_SUFFIX: "report of the whole capture",
 }
 """What each extension means; those without a meaning are JSON lines, too."""
+_WHOLE: Final = "the whole capture"
 _DOCUMENTS: Final = {**FORMAT_OF_SUFFIX, REPORT_SUFFIX: "html"}
 """The formats that a process writes, by extension."""
 
@@ -41,6 +42,8 @@ class ExportedRows(NamedTuple):
     """Returns the rows, ascending; None for all of the capture."""
     suffix: str = ""
     """What is appended to the name of the file."""
+    filter_text: str = ""
+    """The expression that selects them, if any."""
 
 
 class Exporter:
@@ -67,15 +70,16 @@ class Exporter:
         """The progress, in words, or an empty text if no export is running."""
         return f"exporting {int(100 * self._running.share)}%" if self._running is not None else ""
 
-    def prompt_for_capture(self, path: Path, name: str) -> None:
+    def prompt_for_capture(self, path: Path, name: str, transport: str | None) -> None:
         """Prompt for a file, and export a whole capture to it; a report is suggested.
 
         Args:
             path: the capture.
             name: the name of its server.
+            transport: its transport, if that is known.
         """
-        rows = [ExportedRows("the whole capture", lambda: None)]
-        self._prompt_for_file(path, name, rows, REPORT_SUFFIX, dict(_FORMATS), lambda _: None)
+        rows = [ExportedRows(_WHOLE, lambda: None)]
+        self._prompt_for_file(path, name, rows, REPORT_SUFFIX, _formats_of(transport), lambda _: None)
 
     def prompt_for_rows(self, reading: Reading, choices: Sequence[ExportedRows]) -> None:
         """Prompt for a file, and export rows of a capture to it.
@@ -84,9 +88,7 @@ class Exporter:
             reading: the capture.
             choices: the rows; the first are offered at first.
         """
-        formats = dict(_FORMATS)
-        if reading.conversation.capture.transport != "http":
-            del formats[".har"]
+        formats = _formats_of(reading.conversation.capture.transport)
         self._prompt_for_file(
             reading.path, reading.name, choices, LINES_SUFFIX, formats, lambda rows: frame_numbers(reading, rows)
         )
@@ -101,17 +103,19 @@ class Exporter:
         frames: Callable[[Sequence[int] | None], Sequence[int] | None],
     ) -> None:
         stem = f"{safe_name(name)}-{path.name.removesuffix(SUFFIX)}"
+        labels = {REPORT_SUFFIX: f"export {_WHOLE} to"}
         offers = [
-            FileOffer(f"export {choice.words} to", f"{stem}{choice.suffix}{suffix}", f"{choice.words} instead")
+            FileOffer(f"export {choice.words} to", f"{stem}{choice.suffix}{suffix}", f"{choice.words} instead", labels)
             for choice in choices
         ]
 
         def start(file: NewFile, report: Callable[[], None]) -> RunningExport:
-            rows = choices[file.offer].rows()
+            choice = choices[file.offer]
+            rows = choice.rows()
             format_ = _DOCUMENTS.get(file.path.suffix.lower())
             if format_ is None:
                 return LinesExport(path, None if rows is None else list(rows), file.path, report)
-            return DocumentExport(path, lambda: frames(rows), format_, file.path, report)
+            return DocumentExport(path, lambda: frames(rows), format_, file.path, report, choice.filter_text)
 
         self.prompt(offers, formats, start)
 
@@ -153,14 +157,22 @@ class Exporter:
             self._progressed()
 
 
-def row_choices(listed: Callable[[], Sequence[int]], marked: Callable[[], Sequence[int]]) -> list[ExportedRows]:
+def _formats_of(transport: str | None) -> dict[str, str]:
+    """Returns what the extensions that suit a transport mean."""
+    return {suffix: text for suffix, text in _FORMATS.items() if suffix != ".har" or transport == "http"}
+
+
+def row_choices(
+    listed: Callable[[], Sequence[int]], marked: Callable[[], Sequence[int]], filter_text: str
+) -> list[ExportedRows]:
     """Returns the rows that a list can export: those that it lists and, if any are marked, those.
 
     Args:
         listed: returns the rows that are listed, ascending.
         marked: returns the marked rows, ascending.
+        filter_text: the expression that selects the rows of the list, if any.
     """
-    choices = [ExportedRows(count_text(len(listed()), "row"), listed)]
+    choices = [ExportedRows(count_text(len(listed()), "row"), listed, filter_text=filter_text)]
     if count := len(marked()):
         choices.append(ExportedRows(count_text(count, "marked row"), marked, "-marked"))
     return choices

@@ -33,7 +33,9 @@ class FileOffer(NamedTuple):
     name: str
     """The name of the file that is suggested."""
     other: str = ""
-    """The hint for `ctrl+t` while another offer is shown, such as `12 rows instead`."""
+    """The hint for `Ctrl+T` while another offer is shown, such as `12 rows instead`."""
+    labels: Mapping[str, str] = {}
+    """The questions for extensions that have one of their own."""
 
 
 class NewFile(NamedTuple):
@@ -99,23 +101,29 @@ class FilePrompt(ModalScreen[NewFile | None]):
 
     def _show_label(self) -> None:
         hints = "   Enter accepts, Esc cancels, Tab completes"
-        label = Span(self._offers[self._number].label, "accent")
+        offer = self._offers[self._number]
+        label = Span(offer.labels.get(self._suffix, offer.label), "accent")
         other = self._offers[(self._number + 1) % len(self._offers)].other if len(self._offers) > 1 else ""
         self.query_one("#label", SafeText).show(
-            [label, *([Span(f"   ctrl+t: {other}")] * bool(other)), Span(hints, "dim")]
+            [label, *([Span(f"   Ctrl+T: {other}")] * bool(other)), Span(hints, "dim")]
         )
 
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
         """Show what the extensions mean, unless the text was completed and its continuations are shown."""
+        self._show_label()
         if event.value != self._completed_text:
             self._completed_text = None
             self._show_formats()
 
+    @property
+    def _suffix(self) -> str:
+        """The extension of the name, in lower case."""
+        return Path(self.box.value).suffix.lower()
+
     def _show_formats(self) -> None:
-        current = Path(self.box.value).suffix.lower()
         spans = [
-            Span(f"{suffix} {meaning}   ", "accent" if suffix == current else "dim")
+            Span(f"{suffix} {meaning}   ", "accent" if suffix == self._suffix else "dim")
             for suffix, meaning in self._formats.items()
             if meaning
         ]

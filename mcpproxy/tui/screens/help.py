@@ -11,6 +11,7 @@ from textual.screen import ModalScreen
 
 from analysis.filter import KEYS
 from mcpproxy.tui.host import Host
+from mcpproxy.tui.keys.spelling import keys_text
 from mcpproxy.tui.rows.help_page import HelpSection, page_lines
 from mcpproxy.tui.safe_text import SafeText
 from mcpproxy.tui.screen_entries import places
@@ -53,7 +54,7 @@ ROWS: Final = (
     HelpRow("s", "sort: latency, size, status"),
     HelpRow("p", "to the answer, and back", "pair"),
     HelpRow("/", "filter by an expression"),
-    HelpRow("ctrl+s", "in the filter: save it; @name", "save-filter"),
+    HelpRow("Ctrl+S", "in the filter: save it; @name", "save-filter"),
     HelpRow("+ -", "only rows like this, or unlike", "include exclude"),
     HelpRow("n N", "next, previous match or error", "next previous"),
     HelpRow("=", "mark; on another row: compare"),
@@ -67,7 +68,7 @@ ROWS: Final = (
     HelpRow("m M '", "mark, note, next mark", "mark note next-mark"),
     HelpRow("c", "copy as JSON, text, command"),
     HelpRow("e", "export the listed or marked rows", "export"),
-    HelpRow("ctrl+t", "in that prompt: the other rows", "other-rows"),
+    HelpRow("Ctrl+T", "in that prompt: the other rows", "other-rows"),
     HelpRow("R", "the raw bytes of both sides"),
     HelpRow("→ ←", "unfold, fold a login or stderr", "unfold-login fold-login"),
     HelpRow("Esc", "undo mark, order, filter"),
@@ -160,7 +161,8 @@ ROWS: Final = (
     HelpRow("/", "filter; Tab completes", "filter"),
     HelpRow("|", "choose the columns", "columns"),
     HelpRow("?", "this help", "help"),
-    HelpRow("ctrl+p", "all commands; themes"),
+    HelpRow("F1", "the same, also while you type"),
+    HelpRow("Ctrl+P", "all commands; themes"),
     HelpRow("Esc", "back"),
     HelpRow("q", "quit; sessions go on", "quit"),
     HelpRow("column choice"),
@@ -202,7 +204,9 @@ def current_keys(row: HelpRow, keymap: Mapping[str, str]) -> str:
     names = row.names.split()
     if not any(name in keymap for name in names):
         return row.keys
-    return " ".join(keymap.get(name, key) for name, key in zip(names, row.keys.split(), strict=True))
+    return " ".join(
+        keys_text(keymap[name]) if name in keymap else key for name, key in zip(names, row.keys.split(), strict=True)
+    )
 
 
 def help_text(name: str, word: str = "", keys: str = "") -> str:
@@ -240,10 +244,10 @@ def help_sections(word: str, keymap: Mapping[str, str]) -> list[HelpSection]:
     filter_rows = [(key.example, key.meaning) for key in KEYS.values()]
     filter_section = HelpSection(FILTER_HEADING, [*_OPERATOR_ROWS, *filter_rows], MAX_EXAMPLE_CELLS)
     place_rows = [
-        *((keymap.get(entry.word, entry.key), entry.help or entry.word) for entry in places()),
+        *((keys_text(keymap.get(entry.word, entry.key)), entry.help or entry.word) for entry in places()),
         *((current_keys(row, keymap), row.text) for row in PLACE_ROWS),
     ]
-    user_rows = [(keys, name) for name, keys in keymap.items()]
+    user_rows = [(keys_text(keys), name) for name, keys in keymap.items()]
     return [
         *sections[:own_count],
         *([HelpSection("your keys, from keys.toml", user_rows)] if user_rows else []),
@@ -251,6 +255,11 @@ def help_sections(word: str, keymap: Mapping[str, str]) -> list[HelpSection]:
         HelpSection("places", place_rows),
         *sections[own_count:],
     ]
+
+
+def is_known_word(word: str) -> bool:
+    """Whether the page has a section about a screen."""
+    return any(_is_about(section, word) for section in _sections())
 
 
 def _sections() -> list[list[HelpRow]]:

@@ -195,7 +195,7 @@ def state_sign(capture: ListedCapture) -> str:
 
 
 def trouble_cell(summary: Summary, width: int) -> Sequence[Span]:
-    """The most important problem of a session: how it ended, a request that hangs, abandoned requests, or losses.
+    """The most important problem of a session: its end, requests that hang, abandoned or unanswered ones, or losses.
 
     Args:
         summary: the summary of the session.
@@ -206,9 +206,10 @@ def trouble_cell(summary: Summary, width: int) -> Sequence[Span]:
     waited_ns = summary.waited_ns
     if waited_ns is not None and waited_ns >= MIN_SHOWN_WAIT_NS:
         return (Span(shortest_waiting_text(summary.waiting, waited_ns, width), waiting_role(waited_ns)),)
-    if not summary.abandoned:
+    count, word = (summary.abandoned, "abandoned") if summary.abandoned else (summary.unanswered, "unanswered")
+    if not count:
         return (Span(f"{units.short_count(summary.lost)} lost", "bad"),) if summary.lost else ()
-    text, short_text = f"{summary.abandoned:,} abandoned", f"{units.short_count(summary.abandoned)} aband"
+    text, short_text = f"{count:,} {word}", f"{units.short_count(count)} {word[:5]}"
     return (Span(text if len(text) <= width else short_text, "bad"),)
 
 
@@ -557,7 +558,8 @@ class SessionsScreen(ListScreen):
         """Prompt for a file, and export the capture at the cursor to it."""
         capture = self.selected
         if capture is not None:
-            self._exporter.prompt_for_capture(capture.path, capture.server)
+            transport = capture.summary.transport if capture.summary is not None else None
+            self._exporter.prompt_for_capture(capture.path, capture.server, transport)
         else:
             notify(self.app, "nothing is selected")
 

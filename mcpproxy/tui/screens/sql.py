@@ -17,6 +17,7 @@ from textual.containers import Horizontal, Vertical
 from mcpproxy.history import past_statements, remember_statement
 from mcpproxy.sql.client import ResultTable
 from mcpproxy.sql.error_place import error_place
+from mcpproxy.sql.highlighting import is_keyword_due
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.turn_query import TurnQuery, figures_text
 from mcpproxy.tui.messages import SqlReplied
@@ -186,13 +187,20 @@ class SqlScreen(TitledScreen):
     def _report_reply(self) -> None:
         self.post_message(SqlReplied())
 
-    def _names(self, text: str) -> Sequence[str]:
-        """The names that Tab can complete; columns of relations that the text names come first."""
+    def _names(self, text: str, before: str) -> Sequence[str]:
+        """The names that Tab can complete, the likeliest first: columns of relations that the text names, or keywords.
+
+        Args:
+            text: the whole text.
+            before: the text before the word.
+        """
         relations = self.client.relations
         words = set(text.lower().split())
         likely_columns = [name for relation in relations if relation.name in words for name, _, _ in relation.columns]
         all_columns = [name for relation in relations for name, _, _ in relation.columns]
-        return [*likely_columns, *(relation.name for relation in relations), *self.client.keywords, *all_columns]
+        names, keywords = [*likely_columns, *(relation.name for relation in relations)], self.client.keywords
+        likely, others = (keywords, names) if is_keyword_due(before, keywords) else (names, keywords)
+        return [*likely, *others, *all_columns]
 
     # ---- updates
 
@@ -299,8 +307,10 @@ class SqlScreen(TitledScreen):
                 last_column = answer.first_column + len(self.table.shown_columns)
                 spans.append(Span(f"  columns {answer.first_column + 1}–{last_column} of {len(columns)} ← →", "dim"))
             if result.has_grown:
-                spans.append(Span("  a capture has grown: ctrl+r", "accent"))
-        elif answer is None:
+                spans.append(Span("  a capture has grown: Ctrl+R", "accent"))
+        elif not client.relations:
+            spans.append(Span("  loading …" if not client.error else "", "accent"))
+        else:
             spans.append(Span("  Tab, Enter: an example", "dim"))
         self.set_title(spans)
         lines = [[Span(line, "bad")] for line in (*client.error, *client.notes)]

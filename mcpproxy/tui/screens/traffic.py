@@ -466,7 +466,8 @@ class TrafficScreen(CaptureScreen):
 
     def action_export(self) -> None:
         """Prompt for a file, and export the shown or the marked rows to it."""
-        self.exporting.prompt_for_rows(self.reading, row_choices(self.listing.entries, self.marking.marked_rows))
+        choices = row_choices(self.listing.entries, self.marking.marked_rows, self.filter.text)
+        self.exporting.prompt_for_rows(self.reading, choices)
 
     # ---- the detail, and back
 

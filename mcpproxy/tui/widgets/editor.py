@@ -58,11 +58,11 @@ class Editor(TextArea):
             super().__init__()
             self.completion = completion
 
-    def __init__(self, names: Callable[[str], Sequence[str]], *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+    def __init__(self, names: Callable[[str, str], Sequence[str]], *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         """Create an empty editor.
 
         Args:
-            names: returns the candidates for a text, the likeliest first.
+            names: returns the candidates for a text and the part of it before the word, the likeliest first.
             id: the id of the widget.
         """
         super().__init__("", id=id, compact=True, highlight_cursor_line=False)
@@ -173,6 +173,13 @@ class Editor(TextArea):
         event.prevent_default()
         self.insert(_printable(event.text))
 
+    def action_delete_to_start_of_line(self) -> None:
+        """Delete the text up to the cursor; all of it while it has an error, to whose place the cursor was moved."""
+        if self._error is not None and self._error[0] == self.text:
+            self.clear()
+        else:
+            super().action_delete_to_start_of_line()
+
     def action_cursor_up(self, select: bool = False) -> None:
         """Move one line up; on the first line, show the previous entry of the history."""
         if select or self.cursor_location[0] > 0 or not self._recall(1):
@@ -198,7 +205,8 @@ class Editor(TextArea):
         line_start = self.document.get_line(row)[:column]
         match = re.search(r"\w*$", line_start)
         word = match[0] if match else ""
-        completion = completion_of(word, self._names(self.text)) if word else None
+        before = self.get_text_range((0, 0), (row, column - len(word)))
+        completion = completion_of(word, self._names(self.text, before)) if word else None
         if completion is not None and completion.text != word:
             self.replace(completion.text, (row, column - len(word)), (row, column))
             self.move_cursor((row, column - len(word) + len(completion.text)))

@@ -12,6 +12,7 @@ from textual.binding import Binding
 from textual.screen import Screen
 from textual.widgets import Input
 
+from mcpproxy.tui.keys.spelling import key_text
 from mcpproxy.tui.screen_entries import places, word_of
 from mcpproxy.tui.widgets.editor import Editor
 from mcpproxy.wording.cells import cells
@@ -96,7 +97,7 @@ def places_of(screen: Screen[object], keymap: Mapping[str, str]) -> Sequence[Foo
     for word, default_key in (SESSIONS_PLACE, *((entry.word, entry.key) for entry in places())):
         binding = leading_bindings.get(word)
         if binding is None:
-            key = keymap.get(word, default_key).partition(",")[0]
+            key = key_text(keymap.get(word, default_key).partition(",")[0])
             is_free = word == here or key not in used_keys
             keys.append(FootKey("", key if is_free else "", word, "", is_disabled=word != here, is_here=word == here))
         else:

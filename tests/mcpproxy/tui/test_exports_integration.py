@@ -34,13 +34,19 @@ def test_a_capture_becomes_a_report_and_rows_become_markdown(tmp_path: Path, mon
         await stage.listed()
         await stage.press("e")
         await stage.see("export the whole capture to", "library-20261121T101502Z-4f2a.html")
+        assert ".har" not in stage.text(), "this capture has no HTTP exchanges"
         await stage.press("enter")
         await stage.see("exported 16 frames,", "library-20261121T101502Z-4f2a.html")
         await stage.open("library")
         await stage.press("slash", *"kind:error", "enter")
         await stage.see("2 of 16 frames")
         await export(stage, "errors.md")
-        await stage.see("exported", "characters", "to errors.md")
+        await stage.see("exported 2 messages, ", "characters", "to errors.md")
+        await stage.press("e", "ctrl+u")
+        await stage.see("export 2 rows to")
+        await stage.press(*"x.html")
+        await stage.see("export the whole capture to")
+        await stage.press("escape")
         await export(stage, "all.jsonl")
         await stage.see("exported 2 rows to all.jsonl")
         # Marked rows are offered, wherever they are.
@@ -49,7 +55,7 @@ def test_a_capture_becomes_a_report_and_rows_become_markdown(tmp_path: Path, mon
         await stage.press("g", "m", "down", "down", "m")
         await stage.until(lambda: stage.text().count("◆") == 2)
         await stage.press("e")
-        await stage.see("ctrl+t: 2 marked rows instead")
+        await stage.see("Ctrl+T: 2 marked rows instead")
         await stage.press("ctrl+t")
         await stage.see("export 2 marked rows to", "library-20261121T101502Z-4f2a-marked.jsonl")
         await stage.press("enter")
@@ -74,6 +80,8 @@ def test_a_capture_becomes_a_report_and_rows_become_markdown(tmp_path: Path, mon
     exported = mcpproxy("export", "--filter", "kind:error", "-o", "typed.md", str(path))
     assert exported.returncode == 0
     assert (folder / "errors.md").read_text() == (folder / "typed.md").read_text()
+    assert "only those that match kind:error" in (folder / "errors.md").read_text()
+    assert "### Findings in the whole capture: " in (folder / "errors.md").read_text()
 
 
 def test_http_exchanges_are_exported_as_har_and_a_failure_leaves_nothing(tmp_path: Path) -> None:

@@ -250,7 +250,7 @@ def test_keys_are_those_of_the_user_and_help_is_to_be_read_to_the_end(tmp_path: 
         await stage.until(lambda: "◆" not in stage.text())
         await stage.press("question_mark")
         assert isinstance(stage.app.screen, HelpScreen)
-        await stage.see("to the answer, and back", "your keys, from keys.toml", "ctrl+n,*")
+        await stage.see("to the answer, and back", "your keys, from keys.toml", "Ctrl+N,*")
         await stage.press("/", *"quit")
         await stage.see("  Q  quit; sessions go on")
         await stage.press("escape")

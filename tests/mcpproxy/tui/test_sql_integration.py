@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -266,7 +267,7 @@ def test_all_that_are_listed_or_the_one_that_is_open(tmp_path: Path) -> None:
         await stage.see("8 frames")
         live.append(seal(50, 10**9, "frame", frame_record("c2s", CALL % (50, 1))[1]))
         await ask(stage, frames)
-        await stage.until(lambda: "9 frames" in stage.text() or "a capture has grown: ctrl+r" in stage.text())
+        await stage.until(lambda: "9 frames" in stage.text() or "a capture has grown: Ctrl+R" in stage.text())
         if "9 frames" not in stage.text():
             # On a busy machine, loading takes so long that it is repeated only on request.
             await stage.press("ctrl+r")
@@ -416,6 +417,21 @@ async def tab_completes_and_up_goes_back(stage: Stage) -> None:
     assert editor.text == "select 'of yesterday'"
     await stage.press("down")
     assert editor.text.startswith("FROM latency\n")
+    # Help has a key of its own in the box.
+    await stage.see("F1 help")
+    await stage.press("f1")
+    await stage.see("help: sql")
+    await stage.press("escape")
+    # Where a keyword is due, keywords come first; after an error, all of the text is deleted.
+    editor.set_text("fr")
+    await stage.press("tab")
+    await stage.until(lambda: re.search(r"^ *from .*frames", stage.text(), re.MULTILINE | re.IGNORECASE))
+    editor.set_text("select nothing_like_it from frames")
+    await stage.press("enter")
+    await stage.until(lambda: screen_of(stage).client.error and editor.cursor_location == (0, 7))
+    await stage.press("ctrl+u")
+    assert not editor.text
+    editor.set_text("FROM latency\nwhere method is not null")
     await stage.press("enter")
 
 

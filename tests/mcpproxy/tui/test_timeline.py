@@ -14,7 +14,7 @@ from captures.record import members, seal, stderr_members
 from mcpproxy.tui.data.call_kinds import CallKind
 from mcpproxy.tui.data.client_captures import ClientCaptures, client_of, header_of, start_difference_ns
 from mcpproxy.tui.data.columns import NONE
-from mcpproxy.tui.data.heat import ABANDONED, BAD, MAX_OUTLIERS, HeatRow
+from mcpproxy.tui.data.heat import ABANDONED, BAD, MAX_OUTLIERS, NOTHING, RUNNING, HeatRow
 from mcpproxy.tui.data.timelines import CALLS_PER_BLOCK, CallBar, Startup, Timeline, cells_of
 from mcpproxy.tui.rows.heat_scale import CLASSES, class_of, limit_texts, limits_over
 from mcpproxy.tui.rows.timeline_rows import duration_span
@@ -384,6 +384,26 @@ def test_a_call_lasts_until_its_cancellation_and_a_late_response_says_so(tmp_pat
 GIVEN_UP = b'{"jsonrpc":"2.0","id":%d,"error":{"code":-32800,"message":"Request cancelled"}}'
 
 
+def test_a_call_without_a_response_lasts_until_the_end_in_a_map(tmp_path: Path) -> None:
+    records: list[Timed] = [
+        at(100, "c2s", CALL % (1, 1)),
+        at(110, "s2c", FINE % (1, 1)),
+        at(300, "c2s", CALL % (2, 2)),
+        at(900, "c2s", b'{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}'),
+    ]
+    timeline = settled(Timeline(read(timed(tmp_path / "x.mcpcap", served("library"), records)), 0))
+    timeline.request_heat_map(0, 1000 * MS, 10)
+    while timeline.step():
+        pass
+    heat_map = timeline.request_heat_map(0, 1000 * MS, 10)
+    assert heat_map is not None
+    assert [row.worst_ns for row in heat_map.rows.values()] == [
+        [NOTHING, 10 * MS, NOTHING, BAD, *[RUNNING] * 5, NOTHING]
+    ]
+    assert [row.max_ns for row in heat_map.rows.values()] == [timeline.reading.index.last_ns - 300 * MS]
+    assert heat_map.outliers == [0, 1]
+
+
 def test_a_cancelled_call_is_no_error_and_says_how_long_it_had_waited(tmp_path: Path) -> None:
     calls = [at(n, "c2s", CALL % (n, n)) for n in (0, 1, 2, 3)]
     ends = [
@@ -448,9 +468,9 @@ class TestScreen:
         assert heat_map is not None
         begun = [number for number in range(len(reading.calls)) if timeline.bar(number).start_ns < 5007 * MS]
         assert sum(row.count for row in heat_map.rows.values()) == len(begun)
-        slowest = sorted((reading.calls.latency_ns[number] for number in begun), reverse=True)[:MAX_OUTLIERS]
-        found = sorted((reading.calls.latency_ns[number] for number in heat_map.outliers), reverse=True)
-        assert found == [latency for latency in slowest if latency >= 0]
+        slowest = sorted((timeline.bar(number).lasted_ns or 0 for number in begun), reverse=True)[:MAX_OUTLIERS]
+        found = sorted((timeline.bar(number).lasted_ns or 0 for number in heat_map.outliers), reverse=True)
+        assert found == slowest
         for row in heat_map.rows.values():
             assert len("".join(span.text for span in heat_cells(row, limits_over([heat_map.usual_ns])))) == cells
         reading.close()
