@@ -71,6 +71,7 @@ from mcpproxy.tui.screens.timeline import TimelineScreen
 from mcpproxy.tui.screens.titled_screen import TitledScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from mcpproxy.tui.suspension import Suspension
+from mcpproxy.tui.terminal_input import TerminalDriver
 from mcpproxy.tui.toasts import TOAST_CSS
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.foot_keys import GENERAL_ACTIONS, rank_of
@@ -118,7 +119,7 @@ class TuiApp(Host):
             first_path: a capture to open at once.
             routed_servers: returns the servers that clients route through mcpproxy; None to ignore them.
         """
-        super().__init__()
+        super().__init__(driver_class=TerminalDriver)
         self.capture_list = CaptureList(find_captures, routed_servers)
         self.sql = SqlClient()
         self.keys = bindings.KeyBindings({})

@@ -210,6 +210,34 @@ def test_what_is_typed_at_once_goes_where_the_keys_before_lead(tmp_path: Path, t
             shown.press("\r")
 
 
+@pytest.mark.parametrize(
+    "junk",
+    [
+        b"\x80" + b"\x1b[M\xff\xff\xff" + b"\x1b[1:6A" + b"\x1b[1114112u",
+        pytest.param(b"\x1b[200~\x00\xff\xfe\x1b[201~", marks=pytest.mark.soak),
+    ],
+    ids=["junk", "binary paste"],
+)
+def test_bytes_that_are_no_keys_are_ignored(tmp_path: Path, junk: bytes) -> None:
+    with terminal(tmp_path, str(captured(tmp_path)), size=(140, 24)) as shown:
+        shown.until(lambda: "call search" in shown.text())
+        os.write(shown.ours, junk + b"?")
+        shown.until(lambda: "filter language" in shown.text(), "the help")
+        os.write(shown.ours, b"/\xe9")
+        shown.listen()
+        # A character comes in halves.
+        os.write(shown.ours, b"zoom\xc3")
+        shown.listen()
+        os.write(shown.ours, b"\xa9")
+        shown.until(lambda: "\ufffdzoomé" in shown.text())
+        shown.press("\x03")
+        shown.until(lambda: shown.process.poll() is not None)
+        shown.listen()
+        assert shown.process.returncode == 0
+        assert shown.after() == shown.before
+        assert b"Traceback" not in shown.heard
+
+
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.soak)])
 def test_a_signal_ends_it_and_the_terminal_is_as_it_was(tmp_path: Path, number: signal.Signals) -> None:
     path = captured(tmp_path)
