@@ -54,6 +54,7 @@ from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.step_thread import StepThread
 from mcpproxy.tui.data.turn_query import TurnQuery
 from mcpproxy.tui.drawn_cells import DrawnCells
+from mcpproxy.tui.faults import fault_text
 from mcpproxy.tui.host import Host
 from mcpproxy.tui.keys import bindings
 from mcpproxy.tui.keys.queue import KeyQueue
@@ -137,6 +138,8 @@ class TuiApp(Host):
         self._return_to: tuple[Path, Callable[[OpenCapture], Screen[None]]] | None = None
         """The capture and screen to return to from another capture."""
         self.return_crumbs = ()
+        self.fault: str | None = None
+        """The error that has ended the app, and where it occurred."""
         self._foot_with_places: Foot | None = None
         """The foot that shows the places until the next key."""
         self.colour_depth = colour_depth(os.environ)
@@ -161,6 +164,20 @@ class TuiApp(Host):
         errors = [*filter(None, [self.keys.errors]), *self.colour_rules.errors]
         if errors:
             notify(self, errors, bad=True)
+
+    # Textual would print a traceback with the values of variables, which can be traffic; the command reports the fault.
+
+    def _handle_exception(self, error: Exception) -> None:
+        self.fault = self.fault or fault_text(error)
+        super()._handle_exception(error)
+
+    def _fatal_error(self) -> None:
+        self._close_messages_no_wait()
+
+    def _print_error_renderables(self) -> None:
+        if self._exit_renderables:
+            self.fault = self.fault or "unknown"
+        self._exit_renderables.clear()
 
     def on_unmount(self) -> None:
         """Stop reading."""

@@ -8,7 +8,6 @@ import os
 import select
 from codecs import getincrementaldecoder
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import Final
 
 from textual import events
@@ -42,17 +41,24 @@ class TerminalDriver(LinuxDriver):
     # A version of Textual that calls its reader differently would not call this one, and work as without it.
     def run_input_thread(self) -> None:
         """Read the terminal until the app ends or is suspended, or the terminal is gone."""
+        try:
+            self._read_events()
+        except OSError:
+            return  # the terminal is gone, which `shutdown` notices
+        except Exception as error:  # noqa: BLE001 - Textual would print a traceback, and exit with 0
+            self._app.call_later(self._app._handle_exception, error)
+
+    def _read_events(self) -> None:
         decoder = getincrementaldecoder("utf-8")("replace")
         parser = InputParser(self._debug)
-        with suppress(OSError):  # the terminal is gone, which `shutdown` notices
-            while not self.exit_event.is_set():
-                if select.select([self.fileno], [], [], POLL_S)[0]:
-                    data = os.read(self.fileno, MAX_READ_BYTES)
-                    text = decoder.decode(data)
-                    if text:
-                        for event in parser.feed(text):
-                            self.process_message(event)
-                    elif not data:
-                        self.exit_event.wait(POLL_S)
-                for event in parser.tick():
-                    self.process_message(event)
+        while not self.exit_event.is_set():
+            if select.select([self.fileno], [], [], POLL_S)[0]:
+                data = os.read(self.fileno, MAX_READ_BYTES)
+                text = decoder.decode(data)
+                if text:
+                    for event in parser.feed(text):
+                        self.process_message(event)
+                elif not data:
+                    self.exit_event.wait(POLL_S)
+            for event in parser.tick():
+                self.process_message(event)
