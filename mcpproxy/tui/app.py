@@ -54,6 +54,7 @@ from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.step_thread import StepThread
 from mcpproxy.tui.data.turn_query import TurnQuery
 from mcpproxy.tui.drawn_cells import DrawnCells
+from mcpproxy.tui.faults import fault_text
 from mcpproxy.tui.host import Host
 from mcpproxy.tui.keys import bindings
 from mcpproxy.tui.keys.command_texts import command_text
@@ -73,6 +74,7 @@ from mcpproxy.tui.screens.timeline import TimelineScreen
 from mcpproxy.tui.screens.titled_screen import TitledScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from mcpproxy.tui.suspension import Suspension
+from mcpproxy.tui.terminal_input import TerminalDriver
 from mcpproxy.tui.toasts import TOAST_CSS
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.foot_keys import GENERAL_ACTIONS, rank_of
@@ -123,7 +125,7 @@ class TuiApp(Host):
             first_path: a capture to open at once.
             routed_servers: returns the servers that clients route through mcpproxy; None to ignore them.
         """
-        super().__init__()
+        super().__init__(driver_class=TerminalDriver)
         self.capture_list = CaptureList(find_captures, routed_servers)
         self.sql = SqlClient()
         self.keys = bindings.KeyBindings({})
@@ -141,6 +143,8 @@ class TuiApp(Host):
         self._return_to: tuple[Path, Callable[[OpenCapture], Screen[None]]] | None = None
         """The capture and screen to return to from another capture."""
         self.return_crumbs = ()
+        self.fault: str | None = None
+        """The error that has ended the app, and where it occurred."""
         self._foot_with_places: Foot | None = None
         """The foot that shows the places until the next key."""
         self.colour_depth = colour_depth(os.environ)
@@ -165,6 +169,20 @@ class TuiApp(Host):
         errors = [*filter(None, [self.keys.errors]), *self.colour_rules.errors]
         if errors:
             notify(self, errors, bad=True)
+
+    # Textual would print a traceback with the values of variables, which can be traffic; the command reports the fault.
+
+    def _handle_exception(self, error: Exception) -> None:
+        self.fault = self.fault or fault_text(error)
+        super()._handle_exception(error)
+
+    def _fatal_error(self) -> None:
+        self._close_messages_no_wait()
+
+    def _print_error_renderables(self) -> None:
+        if self._exit_renderables:
+            self.fault = self.fault or "unknown"
+        self._exit_renderables.clear()
 
     def on_unmount(self) -> None:
         """Stop reading."""
