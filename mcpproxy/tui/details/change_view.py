@@ -106,7 +106,7 @@ def side_by_side(line: AlignedLine, side_cells: int) -> Iterator[list[Span]]:
         return
     indent = min(INDENT * line.depth, side_cells // 2)
     sign = "│" if line.is_equal else "-" if line.new is None else "+" if line.old is None else "≠"
-    separator = Span(f" {sign} ", "dim" if line.is_equal else "bad")
+    separator = Span(f" {sign} ", "dim" if line.is_equal else "accent" if sign == "+" else "bad")
     old_other, new_other = (line.old, line.new) if line.is_equal else (line.new, line.old)
     old_pieces = marked_pieces(line.old, old_other, "bad", side_cells - indent)
     new_pieces = marked_pieces(line.new, new_other, "accent", side_cells - indent)
