@@ -23,7 +23,7 @@ async def a_call_and_the_one_before_in_two_keys(stage: Stage) -> None:
     await stage.open()
     stage.traffic.table.go(13)  # the third answer of an error
     await stage.press("equals_sign")
-    await stage.see("= frame 14: = on another row compares both", "=+0.0")
+    await stage.see("= frame 14: = on another row compares both", "= +0.0")
     await stage.press("equals_sign")
     await stage.see("library › row comparison  5 differences  tools/call search", "frame 12, +0.0")
     # The current difference has a sign.
