@@ -19,7 +19,8 @@ from mcpproxy.tui.rows.row_calls import MAX_LINE_FRAME_BYTES, late_ns, message_a
 from mcpproxy.wording import units
 from mcpproxy.wording.aligned_json import AlignedLine, aligned_lines
 from mcpproxy.wording.exact_json import MAX_PARSED_VALUES
-from mcpproxy.wording.statuses import outcome_status, waiting_status
+from mcpproxy.wording.spans import Role
+from mcpproxy.wording.statuses import Status, outcome_status, waiting_status
 
 MAX_PART_LINES: Final = 2_000
 """The maximum number of lines of a part of two messages."""
@@ -41,6 +42,9 @@ class RowFact(NamedTuple):
     new: str
     is_compared: bool = True
     """Whether a difference counts; times and sizes nearly always differ."""
+    old_role: Role = "plain"
+    """The role of the text of the old side."""
+    new_role: Role = "plain"
 
     @property
     def is_difference(self) -> bool:
@@ -143,16 +147,16 @@ class _RowSide:
         return message_of_call(self.reading, row, frame, self.number, Response)
 
     @property
-    def outcome(self) -> str:
+    def outcome(self) -> Status:
         """How the call ended; empty if the row belongs to none."""
         reading, number = self.reading, self.number
         if number is None:
-            return ""
+            return Status("")
         outcome = reading.outcome(number)
         if outcome is None:
-            return waiting_status().word if reading.is_live else "unknown"
+            return waiting_status() if reading.is_live else Status("unknown")
         status = outcome_status(outcome, is_abandoned=reading.abandoned_ns(number) is not None)
-        return status._replace(late_ns=late_ns(reading, number)).short
+        return status._replace(late_ns=late_ns(reading, number))
 
     @property
     def latency(self) -> str:
@@ -189,7 +193,7 @@ def compare_rows(reading: Reading, old_row: int, new_row: int) -> RowComparison:
     old, new = _RowSide(reading, old_row), _RowSide(reading, new_row)
     facts = [
         RowFact("call" if old.number is not None else "message", old.subject, new.subject),
-        RowFact("outcome", old.outcome, new.outcome),
+        _outcome_fact(old.outcome, new.outcome),
         RowFact("frame", old.place, new.place, is_compared=False),
         RowFact("latency", old.latency, new.latency, is_compared=False),
         RowFact("size", old.size, new.size, is_compared=False),
@@ -201,6 +205,11 @@ def compare_rows(reading: Reading, old_row: int, new_row: int) -> RowComparison:
         [part for part in parts if part.lines],
         list(dict.fromkeys([*old.remarks, *new.remarks])),
     )
+
+
+def _outcome_fact(old: Status, new: Status) -> RowFact:
+    roles: list[Role] = ["bad" if status.is_bad else "plain" for status in (old, new)]
+    return RowFact("outcome", old.short, new.short, old_role=roles[0], new_role=roles[1])
 
 
 def previous_call_row(reading: Reading, row: int) -> int | None:

@@ -52,6 +52,8 @@ class RowText(NamedTuple):
     """What was known about that login."""
     turn: str = ""
     """The id of the turn that its call belongs to, if it is wanted."""
+    problem: str = ""
+    """The rule that the frame itself breaks, which follows `subject`."""
     brief_details: str = ""
     """For a request: `details` in a form that leaves more room for the response."""
 
@@ -88,7 +90,7 @@ def text_of(reading: Reading, row: int) -> RowText:
         return RowText(Span(remark.glyph, remark.role), (Span(text, remark.role),), is_wide=True)
     if item.verdict.kind == "batch":
         line = lines.line_of_batch(item, message_count(item))
-        return RowText(line.direction, (line.subject, Span(f"  {line.problem}", "bad")))
+        return RowText(line.direction, (line.subject,), problem=line.problem)
     return _message_text(reading, row, message_at(reading, row, item))
 
 
@@ -137,19 +139,27 @@ def _message_text(reading: Reading, row: int, message: Message) -> RowText:
     if line.kind == "invalid":
         spans: tuple[Span, ...] = (line.subject, Span(f": {line.gist.text}  "), Span(line.problem, "bad"))
         return RowText(line.direction, spans, is_wide=True, is_final=is_final)
-    problem = Span(f"  {line.problem}" if line.problem else "", "bad")
     if line.kind == "aside":
         text = (Span("  "), line.gist) if line.gist.text else ()
+        problem = Span(f"  {line.problem}" if line.problem else "", "bad")
         return RowText(line.direction, (line.subject, *text, problem), is_wide=True, is_final=is_final)
     subject = Span(line.subject.text, "dim" if line.kind == "response" else line.subject.role)
-    spans = (subject, Span(f" {line.name}" if line.name else "", line.role), problem)
+    spans = (subject, Span(f" {line.name}" if line.name else "", line.role))
     if isinstance(message, Response):
         assert line.status is not None
         id_, http = id_text(message.id).removeprefix(" #"), message.frames[0].exchange
-        return RowText(line.direction, spans, id_, line.status, line.status.text, http, is_final=is_final)
-    brief = brief_gist(message, meaning) if isinstance(message, Request) else ""
-    id_ = line.id.removeprefix("#")
-    return RowText(line.direction, spans, id_, details=line.gist.text, brief_details=brief, is_final=is_final)
+        return RowText(
+            line.direction, spans, id_, line.status, line.status.text, http, is_final=is_final, problem=line.problem
+        )
+    return RowText(
+        line.direction,
+        spans,
+        line.id.removeprefix("#"),
+        details=line.gist.text,
+        is_final=is_final,
+        problem=line.problem,
+        brief_details=brief_gist(message, meaning) if isinstance(message, Request) else "",
+    )
 
 
 def _without_request(line: Line, reading: Reading, number: int, response: Response) -> Line:

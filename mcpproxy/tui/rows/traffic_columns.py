@@ -74,6 +74,8 @@ class ColumnNeeds(NamedTuple):
     """Whether any row has a finding."""
     has_server_requests: bool = False
     """Whether the server has sent requests, too."""
+    has_marks: bool = False
+    """Whether any row is marked."""
 
 
 class NameCells:
@@ -141,8 +143,8 @@ def traffic_columns(
     """
     is_wide = width >= MIN_WIDE_CELLS
     outcome_width = _HTTP_OUTCOME_CELLS if needs.is_http and width >= MIN_HTTP_OUTCOME_CELLS else _OUTCOME_CELLS
-    # A mark is shown before the time.
-    time_width = 1 + (max(_CLOCK_CELLS, needs.time) if times == "abs" else needs.time)
+    # A mark is shown before the time, and a space between them.
+    time_width = 1 + needs.has_marks + (max(_CLOCK_CELLS, needs.time) if times == "abs" else needs.time)
     latency_width = LATENCY_CELLS if is_wide or order.column == "latency" else len("latency")
     # In narrow tables, the content gets the room of these columns, but that by which rows are sorted is always visible.
     narrow_extras = () if is_wide else ("id", "latency") if order.column == "size" else ("id", "size")

@@ -25,7 +25,7 @@ from mcpproxy.tui.rows.row_ids import ids_at
 from mcpproxy.tui.rows.row_text import PENDING_TEXT, RowText, short_call
 from mcpproxy.tui.rows.traffic_columns import Times
 from mcpproxy.tui.widgets.columns import TableLine
-from mcpproxy.wording import units
+from mcpproxy.wording import lines, units
 from mcpproxy.wording.cells import cells, fit
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.gists import GIST_SEPARATOR, call_gist
@@ -50,12 +50,15 @@ MIN_CONTENT_CELLS: Final = 40
 """The minimum width of the content at which that of requests is in its own column, in cells."""
 SHORT_REQUEST_CELLS: Final = 12
 """The maximum width of a short gist of a request, such as a path, in cells."""
+NOTE_SEPARATOR: Final = " · "
+"""What comes between a note and the content of its row."""
+DIRECTIONS: Final = (lines.TO_SERVER.text, lines.TO_CLIENT.text)
 FOLDED_SIGN: Final = "▸"
 UNFOLDED_SIGN: Final = "▾"
 COMPARED_SIGN: Final = "="
 """The sign before the time of a row that is marked for a comparison."""
 MARK_SIGN: Final = "◆"
-"""The sign before the time of a marked row."""
+"""The sign before the time of a marked row, followed by a space."""
 
 
 class TrafficRows:
@@ -95,6 +98,8 @@ class TrafficRows:
         """
         self._lost_answer_width = 14
         """The width of the columns in which a row may say that its response is lost."""
+        self._has_findings = False
+        """Whether the column with the findings is shown."""
         self._wants_turns = False
         """Whether the turns of calls are shown."""
         self._ready = ready
@@ -121,6 +126,7 @@ class TrafficRows:
             self._wants_turns = not self._wants_turns
             self._texts.clear()  # only the texts that are read now have turns, or do without
         self._lost_answer_width = max(width_across(widths, LOST_ANSWER_COLUMNS), widths.get("status", 0))
+        self._has_findings = "findings" in widths
         self._name_width = widths.get("what", 0)
         self._request_width = width_across(widths, REQUEST_CONTENT_COLUMNS)
         self.is_narrow = widths.get("more", 0) < MIN_NOTE_CELLS
@@ -154,11 +160,12 @@ class TrafficRows:
         name_spans = short_call(text.subject) if self.is_short else text.subject
         session, note = self.reading.starting_session(entry), self.marks.get(self.reading.index.entry(entry).seq)
         what_cell = name_spans if session is None else (Span(f"session {session:,}  "), *name_spans)
+        finding_cell = self._findings_cell(row)
         cell_spans: dict[str, Sequence[Span]] = {
             "number": (Span(str(self.reading.index.entry(entry).seq), "dim"),),
             "time": self._time_cell(row),
-            "way": self._way_cell(entry, text),
-            "findings": (self._findings_cell(row),),
+            "way": self._way_cell(entry, text, has_sign=self._has_findings and bool(finding_cell.text)),
+            "findings": (finding_cell,),
             "clock": (Span(self._clock_text(self.reading.index.t_ns(entry)) or "", "dim"),),
             "session": (Span(f"{self.reading.session(entry) or ''}", "dim"),),
         }
@@ -173,6 +180,13 @@ class TrafficRows:
             return TableLine({**cell_spans, "what": what_cell}, wide_column="what", look=look)
         status_cell = self._status_cell(number, answer, is_answer=is_answer)
         latency_cell = self._latency_cell(number, is_answer=is_answer)
+        if text.problem:
+            room = self._name_width - sum(cells(span.text) for span in what_cell) - 2
+            is_bounded = any(span.text for span in status_cell) and room < cells(text.problem)
+            if is_bounded and room < self._content_width:
+                loss_spans = (*loss_spans, Span(f"{text.problem}  ", "bad"))
+            else:
+                what_cell = (*what_cell, Span(f"  {text.problem}", "bad"))
         size = self._size(entry)
         # A text that is longer than its column extends over the empty cells after it.
         spilling_column = "status" if any(span.text for span in status_cell) else "what"
@@ -182,19 +196,20 @@ class TrafficRows:
             # The note goes where there is room: after the name or, for a request, into an empty status column.
             spilling_column = "status" if text.id else "what"
             if spilling_column == "status":
-                status_cell = (Span(note, "dim"),)
+                status_cell = (Span(note, "accent"),)
             else:
-                what_cell = (*what_cell, Span(f"  {note}", "dim"))
+                what_cell = (*what_cell, Span(f"  {note}", "accent"))
         gist = text.details
         if self.is_exchanges and number is not None:
-            room = self._content_width - (cells(note) + 2 if note and not has_note_before else 0)
+            room = self._content_width - (cells(f"{note}{NOTE_SEPARATOR}") if note and not has_note_before else 0)
             gist = call_gist(request_excerpt(text.brief_details or gist, answer.details, room), answer.details)
+        note_spans = (Span(note, "accent"), Span(NOTE_SEPARATOR if gist else "", "dim")) if note else ()
         is_fitting = sum(cells(span.text) for span in what_cell) <= self._name_width
         is_alone = gist and is_fitting and is_blank and not loss and (has_note_before or not note)
         if is_alone and self._content_width < MIN_CONTENT_CELLS and self._content_width < self._request_width:
             # It begins where its status would be: the empty cells have room for more of it.
-            note_spans = (Span(f"{note}  ", "accent"),) if note else ()
-            status_cell, gist, spilling_column = (*note_spans, Span(gist, "dim")), "", "status"
+            status_note_spans = note_spans if spilling_column == "status" else ()
+            status_cell, gist, spilling_column = (*status_note_spans, Span(gist, "dim")), "", "status"
         http = self.reading.http.answer(answer.http)
         cell_spans |= {
             "what": what_cell,
@@ -207,7 +222,7 @@ class TrafficRows:
             "turn": (Span(text.turn, "dim"),),
             "more": (
                 *loss_spans,
-                *((Span(f"{note}  ", "accent"),) if note and not has_note_before else ()),
+                *(note_spans if not has_note_before else ()),
                 Span(gist, "dim"),
             ),
         }
@@ -240,12 +255,14 @@ class TrafficRows:
 
     # ---- cells
 
-    def _way_cell(self, entry: int, text: RowText) -> tuple[Span, ...]:
+    def _way_cell(self, entry: int, text: RowText, *, has_sign: bool) -> tuple[Span, ...]:
+        """The direction of a row, or the fold sign of a login; no sign twice if its findings have one (`has_sign`)."""
         if self.stderr_folds is not None and self.stderr_folds.first_line_of(entry) == entry:
             return (Span(FOLDED_SIGN if self.stderr_folds.folded_count(entry) else UNFOLDED_SIGN, "dim"),)
         number = self.head_at(entry)
         if number is None or self.folds is None:
-            return (text.direction,)
+            way = text.direction
+            return (way._replace(text=way.text[:1]),) if has_sign and way.text[:1] in DIRECTIONS else (way,)
         fold_sign = Span(UNFOLDED_SIGN if self.folds.is_unfolded(number) else FOLDED_SIGN, "dim")
         is_bad = role_of(self.reading.logins.state(number)) == "bad"
         return (fold_sign, Span(BAD_GLYPH, "bad")) if is_bad else (fold_sign,)
@@ -341,8 +358,8 @@ class TrafficRows:
     def _time_cell(self, row: int) -> tuple[Span, ...]:
         text = Span(self._time_text(row), "dim")
         if self.view[row] == self.compared_row:
-            return (Span(COMPARED_SIGN, "accent"), text)
-        return (Span(MARK_SIGN, "accent"), text) if self._is_marked(row) else (text,)
+            return (Span(f"{COMPARED_SIGN} ", "accent"), text)
+        return (Span(f"{MARK_SIGN} ", "accent"), text) if self._is_marked(row) else (text,)
 
     def _is_marked(self, line: int) -> bool:
         if not self.marks:

@@ -219,8 +219,8 @@ class TrafficScreen(CaptureScreen):
         if self.listing.rows.marks is not notes:
             self.listing.rows.marks = notes
             self.detail.show(again=True)
-        self.table.renew()
         self.show_title()
+        self.listing.renew()
 
     @on(TrafficList.Reordered)
     @on(Split.Opened)
@@ -240,6 +240,7 @@ class TrafficScreen(CaptureScreen):
             listing.order_text,
             self.exporting.progress,
             self.comparison_choice.sign,
+            len(self.marking.marks.notes),
         )
         if self.urgent_actions != self._shown_urgent_actions:
             self._shown_urgent_actions = self.urgent_actions
@@ -436,7 +437,7 @@ class TrafficScreen(CaptureScreen):
     def _show_compared(self) -> None:
         """Show which row is marked for a comparison."""
         self.show_title()
-        self.table.renew()
+        self.listing.renew()
 
     def action_mark(self) -> None:
         """Mark the row, or remove its mark; a row with a note keeps both."""

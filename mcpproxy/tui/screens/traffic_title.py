@@ -44,6 +44,8 @@ class TitleState(NamedTuple):
     """The progress of an export; empty if none is running."""
     compared: str = ""
     """The row that is marked for a comparison, as `= 9`; empty if there is none."""
+    mark_count: int = 0
+    """How many rows are marked."""
 
 
 def title_spans(reading: Reading, state: TitleState) -> list[Span | Piece]:
@@ -55,6 +57,7 @@ def title_spans(reading: Reading, state: TitleState) -> list[Span | Piece]:
     spans += [Span(f"  {state.order}", "accent")] if state.order else []
     spans += _count_spans(reading) if scan is None else _match_spans(reading, scan, is_searching=state.is_searching)
     spans += [Span(f"  {state.record_choice}", "accent")] if state.record_choice else []
+    spans += [Span(f"  {state.mark_count:,} marked", "accent")] if state.mark_count else []
     if reading.findings.trouble:
         spans.append(Span(f"  {'rules' if reading.has_ended else 'analysis'} stopped: F", "bad"))
     if not reading.has_ended and reading.interpreted_count + MIN_SHOWN_BACKLOG_ROWS < len(reading.index):

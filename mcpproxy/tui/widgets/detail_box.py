@@ -3,7 +3,7 @@
 A thread reads the content from the file.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
@@ -35,6 +35,8 @@ MIN_BOTH_WIDTH: Final = 150
 """The minimum width at which the findings are next to a view of the exchange, in cells; else they are below it."""
 PADDING: Final = 2
 """The number of cells of the line of tabs that stay empty."""
+NEEDED_VIEWS: Final = ("text", "exchange", "findings", "pretty", "raw", "hex", "headers")
+"""The views in the order in which they get room for their names."""
 WAIT_STEP_NS: Final = 1_000_000_000
 """How often the exchange of a call that waits is read again: what is known about its wait changes with time."""
 MIN_DETAIL_WIDTH: Final = 10
@@ -225,12 +227,17 @@ class DetailBox(Vertical):
 
 
 def tab_spans(chosen_view: str, width: int) -> list[Span]:
-    """The views with their keys; if there is no room for all names, only the chosen view is named."""
-    for separator, is_short in (("  ", False), (" ", False), (" ", True)):
-        words = [
-            f"{number}{'' if is_short and view != chosen_view else f' {view}'}{separator}"
-            for number, view in enumerate(VIEWS, 1)
-        ]
-        if sum(map(len, words)) <= width:
-            break
-    return [Span(word, "accent" if view == chosen_view else "dim") for word, view in zip(words, VIEWS, strict=True)]
+    """The views with their keys; if there is no room for all names, those that are needed most are named."""
+    separator = "  " if sum(map(len, _tab_texts(VIEWS, "  "))) <= width else " "
+    named_views = [chosen_view]
+    for view in NEEDED_VIEWS:
+        if view != chosen_view and sum(map(len, _tab_texts([*named_views, view], separator))) <= width:
+            named_views.append(view)
+    return [
+        Span(text, "accent" if view == chosen_view else "dim")
+        for view, text in zip(VIEWS, _tab_texts(named_views, separator), strict=True)
+    ]
+
+
+def _tab_texts(named_views: Sequence[str], separator: str) -> list[str]:
+    return [f"{number}{f' {view}' if view in named_views else ''}{separator}" for number, view in enumerate(VIEWS, 1)]

@@ -133,7 +133,7 @@ class TrafficList(Vertical):
         """Update the rows with everything that is known about them by now."""
         self.rows.forget()
         self._renew_folds()
-        if needs_of(self.reading, self._names) != self._needs:
+        if self._current_needs() != self._needs:
             self._set_columns()
         self.table.renew()
 
@@ -370,10 +370,14 @@ class TrafficList(Vertical):
         self._width = width
         self._set_columns()
 
+    def _current_needs(self) -> ColumnNeeds:
+        has_marks = bool(self.rows.marks) or self.rows.compared_row is not None
+        return needs_of(self.reading, self._names)._replace(has_marks=has_marks)
+
     @on(Table.ColumnsChosen)
     def _set_columns(self) -> None:
         """Show the columns that the rows need now, or those of them that the user has chosen."""
-        self._needs = needs_of(self.reading, self._names)
+        self._needs = self._current_needs()
         width, rows, table = (self._width or self.app.size.width) - 1, self.rows, self.table
         columns = traffic_columns(width, self._needs, rows.times, self.order, is_exchanges=rows.is_exchanges)
         table.set_place(EXCHANGES_PLACE if rows.is_exchanges else FRAMES_PLACE)

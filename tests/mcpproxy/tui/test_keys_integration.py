@@ -245,7 +245,7 @@ def test_keys_are_those_of_the_user_and_help_is_to_be_read_to_the_end(tmp_path: 
         await stage.press("P")
         assert stage.traffic.entry == 1
         await stage.press("asterisk")
-        await stage.see("◆+0.001")
+        await stage.see("◆ +0.001")
         await stage.press("ctrl+n")
         await stage.until(lambda: "◆" not in stage.text())
         await stage.press("question_mark")

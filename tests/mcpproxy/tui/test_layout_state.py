@@ -8,6 +8,7 @@ import pytest
 from mcpproxy.history import history_path
 from mcpproxy.tui.details.detail import detail
 from mcpproxy.tui.layout_state import Layout, save_layout, save_theme, saved_layout, saved_theme
+from mcpproxy.tui.widgets.detail_box import tab_spans
 from tests.mcpproxy.tui.in_process_reading import InProcessReading as Reading
 from tests.mcpproxy.tui.stage import captured
 
@@ -16,6 +17,16 @@ def state() -> Path:
     path = history_path("tui_layout")
     assert path is not None
     return path
+
+
+def test_the_views_that_are_needed_most_keep_their_names() -> None:
+    for width, shown in (
+        (68, "1 text  2 pretty  3 raw  4 hex  5 headers  6 exchange  7 findings"),
+        (60, "1 text 2 pretty 3 raw 4 hex 5 headers 6 exchange 7 findings"),
+        (53, "1 text 2 pretty 3 raw 4 hex 5 6 exchange 7 findings"),
+        (14, "1 2 3 4 hex 5 6 7"),
+    ):
+        assert "".join(span.text for span in tab_spans("hex", width)).rstrip() == shown
 
 
 class TestState:

@@ -97,8 +97,8 @@ def test_arguments_outcome_and_answer_are_compared_and_signs_tell_the_sides_apar
     assert "- outcome   ok\n+ outcome   tool error" in narrow
     assert '-   "path": "a/1",\n+   "path": "a/2",' in narrow
     assert '+   "limit": 5\n' in narrow
-    assert "frame 3, +" in narrow
-    assert " → frame 5, +" in narrow
+    assert "- frame     frame 3, +" in narrow
+    assert "+ frame     frame 5, +" in narrow
     assert [heading for heading in narrow.splitlines() if heading in ("arguments", "text", "result")] == [
         "arguments", "text", "result",
     ]  # fmt: skip
@@ -120,6 +120,18 @@ def test_the_number_of_differences_is_the_same_from_both_sides(old: Any, new: An
         for sides in ((old, new), (new, old))
     ]
     assert counts[0] == counts[1]
+
+
+def test_an_outcome_keeps_its_colour_on_both_sides(tmp_path: Path) -> None:
+    old, new = call(1, {}, text("x", isError=True)), call(2, {}, text("x"))
+    for parts, roles in (((old, new), ["bad", "plain"]), ((new, old), ["plain", "bad"])):
+        comparison = compared(tmp_path, *parts)
+        for width in (80, 120):
+            lines = [
+                line for line in comparison_text(comparison, width).lines if any("outcome" in s.text for s in line)
+            ]
+            spans = [span for line in lines for span in line]
+            assert [span.role for span in spans if span.text.strip() in ("ok", "tool error")] == roles
 
 
 def test_texts_are_compared_by_lines_and_json_in_them_by_members(tmp_path: Path) -> None:

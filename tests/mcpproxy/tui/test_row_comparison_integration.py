@@ -23,7 +23,7 @@ async def a_call_and_the_one_before_in_two_keys(stage: Stage) -> None:
     await stage.open()
     stage.traffic.table.go(13)  # the third answer of an error
     await stage.press("equals_sign")
-    await stage.see("library  = 14  ○ exited 0  16 frames", "= on another row compares both", "=+0.0")
+    await stage.see("library  = 14  ○ exited 0  16 frames", "= on another row compares both", "= +0.0")
     await stage.press("down", "equals_sign")
     await stage.see("both rows are the same call")
     await stage.press("up", "equals_sign")

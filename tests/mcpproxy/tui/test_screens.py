@@ -183,8 +183,9 @@ class TestTraffic:
             while not reading.has_ended:
                 reading.step()
             for row in (1, 2):
-                shown = detail(reading, row, "exchange")
-                for part in (shown.lines, detail(reading, row, "pretty").exchange):
-                    lines = ["".join(span.text for span in line) for line in part]
-                    assert f"{'outcome':<10}{words}" in lines, (method, result)
+                for width in (40, 80):
+                    times = "".join(span.text for span in detail(reading, row, "exchange", 0, width).lines[0])
+                    assert f" {words} ──" in times, (method, result)
+                lines = ["".join(span.text for span in line) for line in detail(reading, row, "pretty").exchange]
+                assert f"{'outcome':<10}{words}" in lines, (method, result)
             reading.close()
