@@ -161,6 +161,10 @@ async def rows_and_the_chosen_one(stage: Stage) -> None:
 async def sorting_keeps_the_cursor_on_its_row(stage: Stage) -> None:
     screen = await latency_of(stage, "failing")
     await stage.see("tools/call often")
+    # Without the focus, no bucket looks chosen.
+    histogram = screen.detail.histogram
+    bar, table = (histogram.get_component_rich_style("table--blurred", partial=True), histogram.rich_style)
+    assert (bar.bgcolor, bar.underline) == (table.bgcolor, None)
 
     def names() -> list[str | None]:
         return [one.kind.name for one in screen._rows.items]

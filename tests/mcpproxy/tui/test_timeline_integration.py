@@ -60,6 +60,8 @@ async def servers_fold(stage: Stage) -> None:
     screen = stage.app.screen
     assert isinstance(screen, TimelineScreen)
     library, second = screen.timelines.all
+    # Both servers with six exchanges each, once the second has been read.
+    await stage.until(lambda: len(screen._rows.items) == 14)
     whole = list(screen._rows.items)
     # When a server is folded, the cursor goes from its exchange to its row.
     await stage.press("g", "down", "down", "o")
