@@ -257,7 +257,8 @@ class ComparisonScreen(ListScreen):
     def _show_difference(self, line: int, state: object) -> None:
         """Scroll to the first difference if it is not in sight, unless something else is shown by now."""
         if self._detail_state == state:
-            self.reader.pane.show_line(line + MIN_DIFFERENCE_LINES - 1)
+            pane = self.reader.pane
+            pane.show_line(line + min(MIN_DIFFERENCE_LINES - 1, pane.size.height // 3))
 
     def _text(self, item: Item, width: int, context: int) -> ChangeText:
         comparing = self.comparing

@@ -61,6 +61,10 @@ def test_the_first_difference_is_in_sight_and_the_list_is_as_high_as_its_rows(tm
     async def act(stage: Stage) -> None:
         screen = await compared(stage, "=", "=")
         await stage.see('+       "limit": {', '"description": "the most', '"type": "integer"')
+        await stage.resize((80, 12))
+        await stage.press("down")
+        await stage.see('"limit": {')
+        await stage.press("up")
         await stage.resize((160, 50))
         await stage.settled()
         assert screen.table.size.height == 1 + len(screen._rows)
