@@ -1,6 +1,7 @@
 """Stderr: the lines that the server wrote to stderr, and the traffic around the line at the cursor."""
 
 from bisect import bisect_left
+from dataclasses import replace
 from typing import ClassVar, Final
 
 from textual import events, on
@@ -26,13 +27,18 @@ from mcpproxy.tui.widgets.table import Column, Table
 from mcpproxy.wording.cells import cells
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Span
+from mcpproxy.wording.units import offset_text
 
+CLOCK_CELLS: Final = 12
+"""The width of a time of the wall clock, in cells."""
+MIN_TIME_CELLS: Final = 6
+"""The minimum width of the other times, in cells."""
 LINE_COLUMNS: Final = (
-    Column("time", "time", 12, is_right_aligned=True, drop=1),
+    Column("time", "time", CLOCK_CELLS, is_right_aligned=True, drop=1),
     Column("what", "stderr", 20, stretch=True),
 )
 NEARBY_COLUMNS: Final = (
-    Column("time", "time", 12, is_right_aligned=True, drop=2),
+    Column("time", "time", CLOCK_CELLS, is_right_aligned=True, drop=2),
     Column("way", "", 2),
     Column("what", "meanwhile", 16, stretch=True),
     Column("status", "status", 12, drop=1),
@@ -71,6 +77,8 @@ class StderrScreen(CaptureScreen):
         self._frames = TrafficRows(self.reading, self._report_rows)
         self._search: LogSearch | None = None
         self._nearby_state: tuple[int, int] | None = None
+        self._fitted_times: tuple[str, int] | None = None
+        """The kind of times to which their columns are fitted, and their width."""
         bind_switches(self._bindings, "stderr")
 
     def compose(self) -> ComposeResult:
@@ -112,6 +120,16 @@ class StderrScreen(CaptureScreen):
 
     # ---- updates
 
+    def _fit_times(self) -> None:
+        """Make the columns of the times as wide as the longest of these."""
+        times = self._rows.times
+        time_cells = CLOCK_CELLS if times == "abs" else len(offset_text(self.reading.index.last_ns))
+        if (times, time_cells) != self._fitted_times:
+            self._fitted_times = times, time_cells
+            for table, columns in ((self.table, LINE_COLUMNS), (self.frames, NEARBY_COLUMNS)):
+                time_column = replace(columns[0], width=max(MIN_TIME_CELLS, time_cells))
+                table.set_columns(columns_with_times((time_column, *columns[1:]), times))
+
     def _report_rows(self) -> None:
         self.post_message(RowsRead())
 
@@ -127,6 +145,7 @@ class StderrScreen(CaptureScreen):
             first_row, self._first_row = self._first_row, None
             self.table.go(bisect_left(self.reading.stderr_rows, first_row), keep_following=self.table.following)
         self._frames.forget()
+        self._fit_times()
         self.update_rows()
 
     @on(Progressed)
@@ -202,7 +221,7 @@ class StderrScreen(CaptureScreen):
     def _show_full_line(self, entry: int) -> None:
         full_box = self.query_one("#full", SafeText)
         size = self.reading.index.entry(entry).size
-        room = self.table.room.width - 14
+        room = self.table.room.width - (self._fitted_times or ("", CLOCK_CELLS))[1] - 2
         if size <= room and room > 0:
             full_box.display = False
             return
@@ -227,8 +246,7 @@ class StderrScreen(CaptureScreen):
         """Switch between times since the start, times since the row above, and the wall clock."""
         times = next_times(self._rows.times)
         self._rows.times = self._frames.times = times
-        self.table.set_columns(columns_with_times(LINE_COLUMNS, times))
-        self.frames.set_columns(columns_with_times(NEARBY_COLUMNS, times))
+        self._fit_times()
         self._rows_read()
 
     def action_filter(self) -> None:
