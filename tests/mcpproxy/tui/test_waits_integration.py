@@ -95,7 +95,7 @@ async def the_lists_say_how_many_wait_and_a_key_leads_to_the_oldest(stage: Stage
     text = stage.text()
     assert re.search(r"waiting   for (5\d\.\d s|1 min \d\d s), since \d\d:\d\d:\d\d", text)
     assert re.search(r"server    last sent frame 8, .* ago", text)
-    assert re.search(r"meanwhile 1 other request answered, the last .* ago \(frame 8\)", text)
+    assert re.search(r"meanwhile 1 other request answered *$", text, re.MULTILINE), "the line above says when"
     assert re.search("process   not known: the capture does not name it", text)
     assert re.search(r"2 waiting, oldest (5\d\.\ds|1m\d\ds)", text)
     before = lines_with("waiting   for", stage)
