@@ -100,7 +100,12 @@ async def the_lists_say_how_many_wait_and_a_key_leads_to_the_oldest(stage: Stage
     assert re.search(r"2 waiting, oldest (5\d\.\ds|1m\d\ds)", text)
     before = lines_with("waiting   for", stage)
     await stage.until(lambda: lines_with("waiting   for", stage) != before)
-    await stage.press("w")
+    # A search does not stop the clock.
+    await stage.press("tab", "slash", *"since")
+    await stage.see("1 of 1")
+    before = lines_with("waiting   for", stage)
+    await stage.until(lambda: lines_with("waiting   for", stage) != before)
+    await stage.press("escape", "tab", "w")
     await stage.until(lambda: stage.traffic.reading.index.entry(stage.traffic.entry or 0).seq == 9)
     await stage.see("server    has sent nothing since", "meanwhile no other request was answered")
     title = stage.text().splitlines()[0]
