@@ -111,6 +111,11 @@ async def the_lists_say_how_many_wait_and_a_key_leads_to_the_oldest(stage: Stage
     title = stage.text().splitlines()[0]
     await stage.pilot.click(offset=(title.index("2 waiting") + 3, 0))
     await stage.until(lambda: stage.traffic.reading.index.entry(stage.traffic.entry or 0).seq == 5)
+    # Where there is little room, the facts get all of it.
+    await stage.resize((40, 10))
+    await stage.press("w")
+    await stage.see("waiting   for", "meanwhile")
+    await stage.press("z")
 
 
 async def what_waits_comes_first_then_what_failed(stage: Stage) -> None:
