@@ -36,6 +36,9 @@ DEMO_END_TIMEOUT_S: Final = 30
 def parser() -> argparse.ArgumentParser:
     """Return the argument parser of `tui`."""
     parser = Parser("tui", __doc__)
+    parser.epilog = (
+        "Colours of rows and keys of your own: colours.toml and keys.toml in ~/.config/mcpproxy; `?` shows how."
+    )
     add_captures(parser, every=True, stdin=False)
     parser.add_argument("--demo", action="store_true", help="show a bundled session, played as if it were live")
     return parser

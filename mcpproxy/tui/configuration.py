@@ -35,12 +35,13 @@ def configuration_path(name: str) -> Path | None:
     return Path(directory, name) if directory is not None else None
 
 
-def read_table(name: str, table_name: str) -> ConfigurationTable:
+def read_table(name: str, table_name: str, example: str) -> ConfigurationTable:
     """Read the only table of a file; never raises.
 
     Args:
         name: the name of the file in the configuration directory.
         table_name: the name of the table.
+        example: a valid line, for messages about an invalid one.
     """
     path = configuration_path(name)
     try:
@@ -57,16 +58,17 @@ def read_table(name: str, table_name: str) -> ConfigurationTable:
         return ConfigurationTable({}, {}, [f"cannot read {path}: {error.strerror}"])
     except ValueError as error:
         return ConfigurationTable({}, {}, [f"{path}: {error}"])
-    return _table_in(text, name, table_name, str(path))
+    return _table_in(text, name, table_name, str(path), example)
 
 
-def _table_in(text: str, name: str, table_name: str, path: str) -> ConfigurationTable:
+def _table_in(text: str, name: str, table_name: str, path: str, example: str) -> ConfigurationTable:
     lines, entries, errors = dict[str, int](), dict[str, Any](), list[str]()
     for number, line in enumerate(text.splitlines(), 1):
         try:
             values = tomllib.loads(line)
         except (ValueError, RecursionError) as error:
-            errors.append(f"{name}, line {number}: {_COLUMN.sub('', str(error))}")
+            reason = _COLUMN.sub("", str(error))
+            errors.append(f"{name}, line {number}: {reason}; expected a line such as {example}")
             continue
         for entry, value in values.items():
             if line.lstrip().startswith("["):

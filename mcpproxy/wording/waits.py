@@ -111,19 +111,20 @@ def sign_of_life_fact(receiver: str, place: str, ago_ns: int | None, *, is_over:
     return Fact(receiver, f"last sent {place}, {brief_duration(ago_ns)} {'before that' if is_over else 'ago'}")
 
 
-def meanwhile_fact(count: int, *, is_counted: bool, last_frame: int, ago_ns: int) -> Fact:
+def meanwhile_fact(count: int, *, is_counted: bool, last_frame: int | None, ago_ns: int) -> Fact:
     """How many other requests have been answered since.
 
     Args:
         count: how many; 0 for none.
         is_counted: whether all were counted; otherwise there are more.
-        last_frame: the number of the frame of the last answer.
+        last_frame: the number of the frame of the last answer; None if another line says when it came.
         ago_ns: how long ago it came.
     """
     if not count:
         return Fact("meanwhile", "no other request was answered")
     number = f"{'' if is_counted else 'more than '}{count_text(count, 'other request')}"
-    return Fact("meanwhile", f"{number} answered, the last {brief_duration(ago_ns)} ago (frame {last_frame:,})")
+    last_text = "" if last_frame is None else f", the last {brief_duration(ago_ns)} ago (frame {last_frame:,})"
+    return Fact("meanwhile", f"{number} answered{last_text}")
 
 
 def progress_fact(progress: str, frame: int, ago_ns: int) -> Fact:

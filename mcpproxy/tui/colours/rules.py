@@ -55,7 +55,7 @@ class ColourRules(NamedTuple):
 
 def read_colour_rules() -> ColourRules:
     """Read the user's rules; returns none if there is no such file."""
-    table = read_table(COLOURS_FILE, "colours")
+    table = read_table(COLOURS_FILE, "colours", '"latency>1s" = "yellow"')
     rules, errors = list[ColourRule](), list(table.errors)
     for expression, value in table.entries.items():
         number = table.lines.get(expression)

@@ -94,7 +94,7 @@ def wait_facts(reading: Reading, number: int) -> list[Fact]:
     if newest.progress is not None:
         row = newest.progress.row
         facts.append(waits.progress_fact(newest.progress.text, reading.index.entry(row).seq, _ago_ns(reading, row)))
-    facts += _meanwhile_facts(reading, number)
+    facts += _meanwhile_facts(reading, number, newest.sign_row)
     facts += _http_facts(reading, request_row, newest)
     if receiver == "server":
         facts += process_facts(reading)
@@ -170,8 +170,14 @@ def _ended_facts(reading: Reading, number: int, waited_ns: int, receiver: str, n
         yield waits.sign_of_life_fact(receiver, _place(reading, newest.sign_row), ago_ns, is_over=True)
 
 
-def _meanwhile_facts(reading: Reading, number: int) -> Iterator[Fact]:
-    """Yields how many other requests of the same side have been answered since, and the last of them."""
+def _meanwhile_facts(reading: Reading, number: int, sign_row: int | None) -> Iterator[Fact]:
+    """Yields how many other requests of the same side have been answered since, and the last of them.
+
+    Args:
+        reading: the capture.
+        number: the number of the call.
+        sign_row: the last row from the other side, about which another line says everything.
+    """
     calls, kinds, request_row = reading.calls, reading.kinds.all, reading.calls.request[number]
     side, settled = kinds[calls.kind[number]].side, calls.settled
     end = len(settled)
@@ -189,7 +195,7 @@ def _meanwhile_facts(reading: Reading, number: int) -> Iterator[Fact]:
             count += 1
     if count or is_counted:
         ago_ns = _ago_ns(reading, last_row) if count else 0
-        last_frame = reading.index.entry(last_row).seq if count else 0
+        last_frame = None if not count or last_row == sign_row else reading.index.entry(last_row).seq
         yield waits.meanwhile_fact(count, is_counted=is_counted, last_frame=last_frame, ago_ns=ago_ns)
 
 

@@ -39,7 +39,7 @@ class KeyBindings(NamedTuple):
 
 def read_keys() -> KeyBindings:
     """Read the user's key bindings; returns none if there is no such file."""
-    table = read_table(KEYS_FILE, "keys")
+    table = read_table(KEYS_FILE, "keys", 'pair = "P"')
     defaults, keymap, errors = default_keys(), {}, []
     for name, value in table.entries.items():
         keys = value if isinstance(value, list) else [value]

@@ -10,6 +10,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 
 from analysis.filter import KEYS
+from captures.paths import config_directory
 from mcpproxy.tui.host import Host
 from mcpproxy.tui.keys.spelling import keys_text
 from mcpproxy.tui.rows.help_page import HelpSection, page_lines
@@ -180,7 +181,6 @@ ROWS: Final = (
     HelpRow("→ ←", "to the server, to the client"),
     HelpRow("←! ←✗", "breaks a rule; is not a message"),
     HelpRow("◆", "a marked row"),
-    HelpRow("colours.toml", "your own colours for rows"),
 )
 PLACE_ROWS: Final = (
     HelpRow("H", "the list of sessions", "sessions"),
@@ -194,6 +194,22 @@ _OPERATOR_ROWS: Final = (
     ("a or b", "either, or both"),
     ("not (a or b)", "neither"),
     ("word", "this text; or in quotes"),
+)
+_WORDS_SCREEN: Final = "sessions"
+_WORD_ROWS: Final = (
+    ("live cursor", "sessions with both words"),
+    ("live ended died", "the state"),
+    ("stdio http", "the transport"),
+    ("2025-06-18", "the revision, or part of it"),
+    ("exit 1", "how it ended"),
+)
+_FILE_ROWS: Final = (
+    ("colours.toml", "colours of rows, by filters, such as:"),
+    ("", "[colours]"),
+    ("", '"latency>1s" = "yellow bold"'),
+    ("keys.toml", "keys of your own, such as:"),
+    ("", "[keys]"),
+    ("", 'pair = "P"'),
 )
 _SIGNS: Final = {"escape": "Esc", "enter": "Enter", "left": "←", "right": "→", "tab": "Tab", "slash": "/"}
 """The names on this page of keys that bindings call something else."""
@@ -243,6 +259,10 @@ def help_sections(word: str, keymap: Mapping[str, str]) -> list[HelpSection]:
     sections.sort(key=lambda section: not _is_about([HelpRow(section.heading)], word))
     filter_rows = [(key.example, key.meaning) for key in KEYS.values()]
     filter_section = HelpSection(FILTER_HEADING, [*_OPERATOR_ROWS, *filter_rows], MAX_EXAMPLE_CELLS)
+    # The list of sessions has only words to filter by.
+    by_words = word == _WORDS_SCREEN
+    word_section = HelpSection("words of its filter", list(_WORD_ROWS), MAX_EXAMPLE_CELLS)
+    file_section = HelpSection(f"your files, in {config_directory() or '~/.config/mcpproxy'}", list(_FILE_ROWS))
     place_rows = [
         *((keys_text(keymap.get(entry.word, entry.key)), entry.help or entry.word) for entry in places()),
         *((current_keys(row, keymap), row.text) for row in PLACE_ROWS),
@@ -251,9 +271,11 @@ def help_sections(word: str, keymap: Mapping[str, str]) -> list[HelpSection]:
     return [
         *sections[:own_count],
         *([HelpSection("your keys, from keys.toml", user_rows)] if user_rows else []),
-        filter_section,
+        word_section if by_words else filter_section,
         HelpSection("places", place_rows),
         *sections[own_count:],
+        *([filter_section] if by_words else []),
+        file_section,
     ]
 
 

@@ -55,6 +55,9 @@ class LongestWait:
             return
         self._reach(reading.calls.request[goal])
         self._split.show_view(EXCHANGE_VIEW)
+        if self._split.screen.has_class("-low") and not self._split.is_full:
+            # The share of the detail would show its first lines only, and not why the call waits.
+            self._split.show_full()
 
 
 def waiting_pieces(count: int, oldest_ns: int, action: str) -> list[Piece]:

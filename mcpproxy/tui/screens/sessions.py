@@ -296,8 +296,8 @@ class SessionsScreen(ListScreen):
     def compose(self) -> ComposeResult:
         """The list."""
         yield ClickableLine(id="title")
-        yield Table(COLUMNS, place="sessions", id="sessions")
         yield SafeText(id="nothing")
+        yield Table(COLUMNS, place="sessions", id="sessions")
         yield SafeText(id="preview")
         yield SafeText(id="unrecorded")
         yield self.box
@@ -308,7 +308,6 @@ class SessionsScreen(ListScreen):
         table = self.table
         table.show(self._rows)
         table.focus()
-        self.query_one("#nothing", SafeText).show_lines(self._empty_text.splitlines())
         self.show_title()
         self._step_thread = StepThread(self.capture_list.step, self._report_change, self._report_failure, "shelf")
         self._counting = FindingCounter(self.app.checking)
@@ -424,7 +423,7 @@ class SessionsScreen(ListScreen):
         self.replace_rows(self._rows, captures, key=lambda capture: capture.path)
         self._fit_columns()
         is_empty = has_looked and not self._known_captures
-        self.query_one("#nothing", SafeText).display = is_empty
+        self._show_nothing(is_empty=is_empty, has_no_match=bool(words and self._known_captures) and not captures)
         self.display_table(is_shown=not is_empty)
         self._show_unrecorded()
         self._show_preview()
@@ -449,6 +448,16 @@ class SessionsScreen(ListScreen):
         lasted_ns = _lasted_ns(summary, is_live=capture.is_live)
         preview.show_lines(preview_lines(summary, tally, size.width - PREVIEW_PADDING, lasted_ns=lasted_ns))
 
+    def _show_nothing(self, *, is_empty: bool, has_no_match: bool) -> None:
+        """Say why no session is listed."""
+        text = self.query_one("#nothing", SafeText)
+        text.display = is_empty or has_no_match
+        text.styles.height = "1fr" if is_empty else "auto"
+        if is_empty:
+            text.show_lines(self._empty_text.splitlines())
+        elif has_no_match:
+            text.show("no session has these words; Esc shows all")
+
     def _show_unrecorded(self) -> None:
         """Name the routed servers that have no recording yet."""
         line = self.query_one("#unrecorded", SafeText)
@@ -457,9 +466,10 @@ class SessionsScreen(ListScreen):
         line.show([Span("routed, no traffic yet: ", "dim"), Span(names)])
 
     def _searchable_text(self, capture: ListedCapture) -> str:
+        """Returns what the columns say about a session, in words."""
         summary = capture.summary or Summary()
         state = "live" if capture.is_live else summary.state if capture.has_full_summary else ""
-        fields = (summary.client, summary.server, *summary.revisions, summary.transport, summary.ending)
+        fields = (summary.client, *summary.revisions, summary.transport, summary.ending)
         return " ".join(filter(None, (capture.server, state, short_name(capture.path), *fields))).lower()
 
     def _known_words(self) -> list[str]:

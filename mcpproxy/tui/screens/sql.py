@@ -69,7 +69,7 @@ class SqlScreen(TitledScreen):
         Binding("o", "full_row", "row", id="full-row"),
         Binding("y,c", "copy", "copy", id="copy"),
         Binding("e", "export", "export", id="export"),
-        Binding("escape", "back", "stop, back", id="back"),
+        Binding("escape", "back", "back", id="back"),
         Binding("q", "app.quit", "quit", id="quit"),
         Binding("question_mark", "app.help", "help", id="help"),
     ]

@@ -23,7 +23,7 @@ FIRST_ACTIONS: Final = ("choose", "run", "errors", "sort", "slowest", "pair", "f
 """The actions whose keys come first, in this order: most people look for what failed, what was slow, and its answer."""
 NEXT_ACTIONS: Final = ("limit", "match", "search", "follow", "exchanges")
 """The actions whose keys come next, in this order."""
-LAST_ACTIONS: Final = ("mark", "copy", "calls_of_turn", "export", "new_line", "turn", "anew")
+LAST_ACTIONS: Final = ("mark", "copy", "calls_of_turn", "export", "new_line", "turn", "anew", "app.switch")
 """The actions whose keys come last. The keys of actions in none of these lists come before them, in the order in which
 they are bound."""
 PLACE_ACTIONS: Final = ("app.enter", "app.switch", "app.sessions")

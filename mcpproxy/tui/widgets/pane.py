@@ -94,6 +94,11 @@ class Pane(ScrollView, can_focus=True):
         self.matches, self._current_match = matches, None
         self.refresh()
 
+    def mark_match(self, match: MatchPosition) -> None:
+        """Mark a match as the current one, without going there."""
+        self._current_match = match
+        self.refresh()
+
     @property
     def top(self) -> int:
         """The line at the cursor, or the first line that is shown if there is no cursor."""

@@ -136,10 +136,17 @@ class Reader(Vertical):
             self._search()
 
     def renew(self, lines: Lines) -> None:
-        """Update the text of lines that grow with time; the scroll position stays, and a search is not disturbed."""
-        if not self.is_finding:
-            self._content = lines
-            self.pane.renew_lines(lines)
+        """Update the text of lines that grow with time; the scroll position and the current match of a search stay."""
+        if self.is_finding and isinstance(lines, Page):
+            return  # its search, which reads the file, found the matches in all pages
+        self._content = lines
+        self.pane.renew_lines(lines)
+        if self.is_finding and self._text:
+            self._matches = find(lines, pattern_of(self._text))
+            self.pane.show_matches(self._matches)
+            if 0 <= self._match_number < len(self._matches.positions):
+                self.pane.mark_match(self._matches.positions[self._match_number])
+            self._show_count()
 
     def _is_next_page(self, previous_content: Lines | Tree) -> bool:
         """Whether the content is another page of the same row, all pages of which were already searched."""

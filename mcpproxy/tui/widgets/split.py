@@ -322,6 +322,12 @@ class Split(Container):
         self._apply_and_save()
         self.post_message(self.Opened())
 
+    def show_full(self) -> None:
+        """Give the detail the whole screen, for this run."""
+        self.layout_settings = replace(self.layout_settings, is_full=True)
+        self.action_into()
+        self.fit()
+
     def action_full(self) -> None:
         """Give the detail the whole screen, or only its share."""
         self.layout_settings = replace(self.layout_settings, is_full=not self.is_full)

@@ -43,6 +43,7 @@ def test_rules_keep_the_order_of_the_file() -> None:
         ('name.x = "red"', "line 2: expected an operator"),
         ('"name:x" = "#12"', "line 2: there is no colour #12"),
         ("name:x = red", "line 2: "),
+        ("x = = 3", 'line 2: Invalid value; expected a line such as "latency>1s" = "yellow"'),
         ('"name:x" = "red', "line 2: "),
         ('"name:ok" = "blue"', "line 3: there is already a line name:ok"),
     ],

@@ -120,6 +120,13 @@ class TestSessions:
             await stage.see("filter: MA 2025 (1)")
             await stage.press("escape")
             await stage.until(lambda: len(servers()) == 3)
+            # What a server calls itself is not shown, so it is not searched either.
+            await stage.press("slash", *"0.6", "enter")
+            await stage.see("no session has these words; Esc shows all")
+            await stage.press("question_mark")
+            await stage.see("words of its filter", "sessions with both words")
+            await stage.press("escape", "escape")
+            await stage.until(lambda: len(servers()) == 3 and "no session has" not in stage.text())
             # A filtered list grows as captures come and are read; the cursor stays at the top until it is moved.
             await stage.press("slash", *"cursor", "enter")
             await stage.see("filter: cursor (3)")
