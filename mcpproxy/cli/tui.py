@@ -45,7 +45,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: list[str]) -> int:
-    """Show captures until the user leaves; returns 2 if there is no terminal."""
+    """Show captures until the user leaves; returns 2 if there is no terminal, or after a fault of the screens."""
     options = parser().parse_args(arguments)
     if not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
         return fail("tui needs a terminal; `mcpproxy show` prints a session, `mcpproxy ls` lists them")
@@ -136,6 +136,8 @@ def _run_app(
             await app.run_async()
 
     asyncio.run(run_app())
+    if app.fault is not None:
+        return fail(f"tui ended because of a fault of its own ({app.fault}); no session is affected")
     code = app.return_code or 0
     if code in EXIT_CODES:
         # If the terminal has been closed, Python could not flush buffered output, and would exit with 120.

@@ -54,8 +54,10 @@ from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.step_thread import StepThread
 from mcpproxy.tui.data.turn_query import TurnQuery
 from mcpproxy.tui.drawn_cells import DrawnCells
+from mcpproxy.tui.faults import fault_text
 from mcpproxy.tui.host import Host
 from mcpproxy.tui.keys import bindings
+from mcpproxy.tui.keys.command_texts import command_text
 from mcpproxy.tui.keys.queue import KeyQueue
 from mcpproxy.tui.keys.spelling import key_text, keys_text
 from mcpproxy.tui.layout_state import save_theme, saved_theme
@@ -72,9 +74,11 @@ from mcpproxy.tui.screens.timeline import TimelineScreen
 from mcpproxy.tui.screens.titled_screen import TitledScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from mcpproxy.tui.suspension import Suspension
+from mcpproxy.tui.terminal_input import TerminalDriver
 from mcpproxy.tui.toasts import TOAST_CSS
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.foot_keys import GENERAL_ACTIONS, rank_of
+from mcpproxy.tui.widgets.pane import Pane
 
 MAX_SCREEN_DEPTH: Final = 12
 """The maximum depth of the stack of screens; at this depth, all screens above the list of sessions are closed first."""
@@ -121,7 +125,7 @@ class TuiApp(Host):
             first_path: a capture to open at once.
             routed_servers: returns the servers that clients route through mcpproxy; None to ignore them.
         """
-        super().__init__()
+        super().__init__(driver_class=TerminalDriver)
         self.capture_list = CaptureList(find_captures, routed_servers)
         self.sql = SqlClient()
         self.keys = bindings.KeyBindings({})
@@ -139,6 +143,8 @@ class TuiApp(Host):
         self._return_to: tuple[Path, Callable[[OpenCapture], Screen[None]]] | None = None
         """The capture and screen to return to from another capture."""
         self.return_crumbs = ()
+        self.fault: str | None = None
+        """The error that has ended the app, and where it occurred."""
         self._foot_with_places: Foot | None = None
         """The foot that shows the places until the next key."""
         self.colour_depth = colour_depth(os.environ)
@@ -163,6 +169,20 @@ class TuiApp(Host):
         errors = [*filter(None, [self.keys.errors]), *self.colour_rules.errors]
         if errors:
             notify(self, errors, bad=True)
+
+    # Textual would print a traceback with the values of variables, which can be traffic; the command reports the fault.
+
+    def _handle_exception(self, error: Exception) -> None:
+        self.fault = self.fault or fault_text(error)
+        super()._handle_exception(error)
+
+    def _fatal_error(self) -> None:
+        self._close_messages_no_wait()
+
+    def _print_error_renderables(self) -> None:
+        if self._exit_renderables:
+            self.fault = self.fault or "unknown"
+        self._exit_renderables.clear()
 
     def on_unmount(self) -> None:
         """Stop reading."""
@@ -457,13 +477,15 @@ class TuiApp(Host):
         for node, binding, is_enabled, _ in sorted(active_bindings, key=lambda active: _palette_rank(active.binding)):
             if is_enabled and binding.id and binding.id not in UNLISTED_IDS and binding.action not in listed_actions:
                 listed_actions.add(binding.action)
-                if not binding.action.startswith(GLOBAL_ACTION_PREFIXES):
+                is_fold_of_nothing = "fold" in binding.id and isinstance(node, Pane) and node.folding_tree is None
+                if not binding.action.startswith(GLOBAL_ACTION_PREFIXES) and not is_fold_of_nothing:
                     is_view = binding.id.startswith("view-")
                     yield PaletteCommand(
                         f"{'view: ' if is_view else ''}{binding.description}".capitalize(),
                         self.get_key_display(binding),
-                        "" if is_view else help_text(binding.id, word, binding.key),
+                        command_text(binding, word) or help_text(binding.id, word, binding.key),
                         partial(self.run_action, binding.action, node),
+                        "this screen",
                     )
 
     def _general_commands(self) -> Iterator[PaletteCommand]:
@@ -474,10 +496,13 @@ class TuiApp(Host):
             yield PaletteCommand(
                 "SQL" if entry.word == "sql" else entry.word.capitalize(),
                 key_of(entry.word, entry.key),
-                entry.help,
+                entry.help.removeprefix(f"{entry.word}: "),
                 partial(self.action_enter, entry.key),
+                "places",
             )
-        yield PaletteCommand("Sessions", key_of("sessions", "H"), "back to the list of sessions", self.action_sessions)
+        yield PaletteCommand(
+            "Sessions", key_of("sessions", "H"), "back to the list of sessions", self.action_sessions, "places"
+        )
         yield PaletteCommand("Help", key_of("help", "?"), "all keys, and the filter language", self.action_help)
         yield PaletteCommand("Light theme", "", "dark text on light", partial(self._set_theme, LIGHT))
         yield PaletteCommand("Dark theme", "", "light text on dark", partial(self._set_theme, DARK))

@@ -69,7 +69,7 @@ def wait_fact(waited_ns: int, sent_wall_ns: int) -> Fact:
     """
     sent_at = clock_time(sent_wall_ns)
     since = f", since {sent_at}" if sent_at else ""
-    return Fact("waiting", f"for {duration(waited_ns)}{since}", waited_ns >= ABANDONED_NS)
+    return Fact("waiting", f"for {brief_duration(waited_ns)}{since}", waited_ns >= ABANDONED_NS)
 
 
 def client_wait_fact(request_title: str, frame: int, waited_ns: int, *, is_certain: bool) -> Fact:
@@ -81,7 +81,7 @@ def client_wait_fact(request_title: str, frame: int, waited_ns: int, *, is_certa
         waited_ns: how long that request has been waiting.
         is_certain: whether no other call of the client can be the reason for that request.
     """
-    text = f"the server waits for the client: {request_title}, {duration(waited_ns)} (frame {frame:,})"
+    text = f"the server waits for the client: {request_title}, {brief_duration(waited_ns)} (frame {frame:,})"
     return Fact("because" if is_certain else "perhaps", text, is_bad=True)
 
 
@@ -92,7 +92,7 @@ def closed_output_fact(record: int, ago_ns: int) -> Fact:
         record: the number of the record that says so.
         ago_ns: how long ago that was.
     """
-    text = f"the server closed its output {duration(ago_ns)} ago (record {record:,}), so it cannot answer"
+    text = f"the server closed its output {brief_duration(ago_ns)} ago (record {record:,}), so it cannot answer"
     return Fact("because", text, is_bad=True)
 
 
@@ -108,7 +108,7 @@ def sign_of_life_fact(receiver: str, place: str, ago_ns: int | None, *, is_over:
     """
     if ago_ns is None:
         return Fact(receiver, "sent nothing after the request" if is_over else "has sent nothing since", is_bad=True)
-    return Fact(receiver, f"last sent {place}, {duration(ago_ns)} {'before that' if is_over else 'ago'}")
+    return Fact(receiver, f"last sent {place}, {brief_duration(ago_ns)} {'before that' if is_over else 'ago'}")
 
 
 def meanwhile_fact(count: int, *, is_counted: bool, last_frame: int | None, ago_ns: int) -> Fact:
@@ -123,19 +123,19 @@ def meanwhile_fact(count: int, *, is_counted: bool, last_frame: int | None, ago_
     if not count:
         return Fact("meanwhile", "no other request was answered")
     number = f"{'' if is_counted else 'more than '}{count_text(count, 'other request')}"
-    last_text = "" if last_frame is None else f", the last {duration(ago_ns)} ago (frame {last_frame:,})"
+    last_text = "" if last_frame is None else f", the last {brief_duration(ago_ns)} ago (frame {last_frame:,})"
     return Fact("meanwhile", f"{number} answered{last_text}")
 
 
 def progress_fact(progress: str, frame: int, ago_ns: int) -> Fact:
-    """The last progress that was reported: `3/10, 2.1 s ago (frame 33)`.
+    """The last progress that was reported: `3/10, 2.1s ago (frame 33)`.
 
     Args:
         progress: the sanitised figures.
         frame: the number of the frame of the report.
         ago_ns: how long ago it came.
     """
-    return Fact("progress", f"{progress}, {duration(ago_ns)} ago (frame {frame:,})")
+    return Fact("progress", f"{progress}, {brief_duration(ago_ns)} ago (frame {frame:,})")
 
 
 def http_wait_fact(
@@ -159,7 +159,7 @@ def http_wait_fact(
     if not is_stream:
         return Fact("response", f"{status}, but its body has not ended")
     count = f"{'' if is_counted else 'more than '}{count_text(events, 'event')}" if events else "no event so far"
-    last = "" if ago_ns is None else f", the last {duration(ago_ns)} ago"
+    last = "" if ago_ns is None else f", the last {brief_duration(ago_ns)} ago"
     return Fact("response", f"{status}, its stream is open: {count}{last}")
 
 
@@ -183,7 +183,7 @@ def process_fact(
     if state in ("sleeping", "blocked"):
         doing = f": it {reason}" if reason else f" in {channel}" if channel else ""
     elif state == "running" and processor_ns:
-        doing = f"; so far it has used {duration(processor_ns)} of processor time"
+        doing = f"; so far it has used {brief_duration(processor_ns)} of processor time"
     return Fact(
         "its child" if is_child else "process",
         f"{pid}{name_text} {_STATE_WORDS[state]}{doing}",
@@ -197,7 +197,7 @@ def unknown_process_fact(reason: str) -> Fact:
 
 
 def ended_wait_fact(waited_ns: int, ending: str, ended_wall_ns: int | None) -> Fact:
-    """How long a request waited in vain, and what ended its wait: `14.4 s, until the server exited 1, at 2026-…`.
+    """How long a request waited in vain, and what ended its wait: `14.4s, until the server exited 1, at 2026-…`.
 
     Args:
         waited_ns: how long it waited.
@@ -205,7 +205,9 @@ def ended_wait_fact(waited_ns: int, ending: str, ended_wall_ns: int | None) -> F
         ended_wall_ns: when that was; None if unknown.
     """
     ended_at = "" if ended_wall_ns is None else _local_time(ended_wall_ns)
-    return Fact("waited", f"{duration(waited_ns)}, until {ending}{f', at {ended_at}' if ended_at else ''}", is_bad=True)
+    return Fact(
+        "waited", f"{brief_duration(waited_ns)}, until {ending}{f', at {ended_at}' if ended_at else ''}", is_bad=True
+    )
 
 
 def cancelled_text(seq: int, *, is_message: bool) -> str:

@@ -35,6 +35,8 @@ class StreamPiece(NamedTuple):
     """The bytes; None if the ring has deleted them."""
     is_start: bool
     """Whether they begin the message."""
+    is_bad: bool = False
+    """Whether they are no message, although they should be, such as text for people."""
 
 
 class RawStream:
@@ -182,7 +184,7 @@ class RawStream:
             return StreamPiece(row, side or "s2c", _slice_of(parts, start, end), start == 0)
         item = index.read_item(row)
         if isinstance(item, Frame):
-            return StreamPiece(row, item.dir, item.raw[start:end], start == 0)
+            return StreamPiece(row, item.dir, item.raw[start:end], start == 0, item.problem is not None)
         if not isinstance(item, Record):
             return StreamPiece(row, side or "s2c", None, start == 0)
         if item.rec == "exchange":

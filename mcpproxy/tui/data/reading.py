@@ -104,7 +104,7 @@ class Reading:
         self.shown_rows = array("I")
         """The rows that get a line: all frames, and records with a remark."""
         self._redundant_rows, self._other_rows = ExcludedRows(), ExcludedRows()
-        self.folded_rows: Sequence[int] = FilteredRows(self.shown_rows, self._redundant_rows)
+        self.folded_rows = FilteredRows(self.shown_rows, self._redundant_rows)
         """These rows, except lines and events of streams that only repeat what the row of a response says."""
         self.message_rows: Sequence[int] = FilteredRows(self.shown_rows, self._other_rows)
         """These rows, except records that are not messages; losses, faults and the end stay."""

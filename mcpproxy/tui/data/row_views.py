@@ -21,6 +21,14 @@ class ExcludedRows:
         """Leave out a position after all others left out so far; call this before the list reaches it."""
         self.column.append(position - len(self.column))
 
+    def add_run(self, position: int, count: int) -> None:
+        """Leave out this position and those after it, `count` in all, after all others left out so far."""
+        self.column.extend(array("I", [position - len(self.column)]) * count)
+
+    def clear(self) -> None:
+        """Leave out nothing."""
+        del self.column[:]
+
     def count_before(self, position: int) -> int:
         """How many positions before this one are left out."""
         low, high = 0, len(self.column)
@@ -62,6 +70,11 @@ class FilteredRows(OnDemandSequence[int]):
             yield from self._rows[start:position]
             start = position + 1
         yield from self._rows[start:count]
+
+    def position_of(self, row: int) -> int:
+        """The position of a row, or that of the first row after it. This is faster than a bisection of the view."""
+        position = bisect_left(self._rows, row)
+        return position - self._excluded.count_before(position)
 
     def index(self, value: int, start: int = 0, stop: int | None = None) -> int:
         """The position of a row."""

@@ -6,11 +6,13 @@ A thread receives the results, in the order of the captures. If the process dies
 import os
 import threading
 from collections.abc import Callable, Sequence
+from itertools import starmap
 from typing import Any, Final, NamedTuple
 
 from analysis.child_process import PythonChild, as_json, from_json
 from mcpproxy.tui.data.capture_list import ListedCapture
 from mcpproxy.tui.data.checking import exit_reason
+from mcpproxy.tui.data.session_search import MAX_KEPT_MATCHES, MatchedMessage
 
 MAX_TEXT_CHARS: Final = 300
 """The maximum length of an excerpt, or of the reason why a capture was not searched, in characters."""
@@ -22,10 +24,15 @@ class SearchResult(NamedTuple):
     capture: ListedCapture
     found_count: int
     """How many messages contain the text, so far."""
-    excerpt: str
-    """The text around the first match. Untrusted."""
+    first: Sequence[MatchedMessage]
+    """The first of these messages."""
     problem: str
     """Why it could not be searched; empty if it could. Untrusted."""
+
+    @property
+    def excerpt(self) -> str:
+        """The text around the first match that has an excerpt. Untrusted."""
+        return next((message.excerpt for message in self.first if message.excerpt), "")
 
 
 class SearchRun:
@@ -88,12 +95,12 @@ class SearchRun:
 
     def _on_message(self, message: bytes) -> None:
         report: dict[str, Any] = from_json(message)
-        number, count, texts = report["n"], report["count"], (report["excerpt"], report["problem"])
-        is_valid = type(number) is type(count) is int and all(isinstance(text, str) for text in texts)
+        number, count, problem = report["n"], report["count"], report["problem"]
+        is_valid = type(number) is type(count) is int and isinstance(problem, str)
         if not (is_valid and 0 <= number < len(self.captures)):
             raise ValueError("a result for a capture that does not exist")
-        excerpt, problem = (text[:MAX_TEXT_CHARS] for text in texts)
-        self._results[number] = SearchResult(self.captures[number], count, excerpt, problem)
+        first = list(starmap(_matched_message, report["first"][:MAX_KEPT_MATCHES]))
+        self._results[number] = SearchResult(self.captures[number], count, first, problem[:MAX_TEXT_CHARS])
         self.searched_count += report["done"] is True
         self._notify()
 
@@ -106,3 +113,11 @@ class SearchRun:
         with self._lock:
             if not self._is_closed:
                 self._notify_screen()
+
+
+def _matched_message(seq: object, *texts: object) -> MatchedMessage:
+    """Returns a message that the process has sent, if it is one."""
+    if type(seq) is not int or not all(isinstance(text, str) for text in texts):
+        raise ValueError("a match that is none")
+    direction, subject, excerpt = (str(text)[:MAX_TEXT_CHARS] for text in texts)
+    return MatchedMessage(seq, direction, subject, excerpt)

@@ -49,7 +49,8 @@ class Searcher:
             self._send(number, matches)
 
     def _send(self, number: int, matches: Matches, *, problem: str = "", is_done: bool = False) -> None:
-        report = {"n": number, "count": matches.count, "excerpt": matches.excerpt, "problem": problem, "done": is_done}
+        first = [list(message) for message in matches.first]
+        report = {"n": number, "count": matches.count, "first": first, "problem": problem, "done": is_done}
         self._parent.send_later(as_json(report))
         now = time.monotonic()
         if now - self._sent_s >= REPORT_INTERVAL_S:

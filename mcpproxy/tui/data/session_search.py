@@ -8,7 +8,7 @@ frames, or messages that span lines, it is read again as every command reads it.
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -25,6 +25,10 @@ from captures.versions import FORMAT_VERSION
 
 CHUNK_BYTES: Final = 2 << 20
 """How many bytes are read at a time."""
+MAX_KEPT_MATCHES: Final = 30
+"""How many messages of a capture are kept with their excerpts."""
+MAX_SUBJECT_CHARS: Final = 100
+"""The maximum length of what says which message it is, in characters."""
 _WORD: Final = re.compile(r"[\w./@+-][\w./:@+-]*")
 _PART: Final = b'"rec":"part"'
 
@@ -40,20 +44,45 @@ def text_term(text: str) -> str:
     return 'text:"' + re.sub(r'(["\\])', r"\\\1", text) + '"'
 
 
+class MatchedMessage(NamedTuple):
+    """A message with the text."""
+
+    seq: int
+    """The number of its frame."""
+    dir: str
+    """The direction in which it crossed: `c2s` or `s2c`."""
+    subject: str
+    """Its method or, if it has none, its kind and id. Untrusted."""
+    excerpt: str
+    """The text around the first occurrence; empty if it is far inside. Untrusted."""
+
+
 class Matches:
     """The messages of a capture with a text, so far."""
 
     def __init__(self, search: TextSearch) -> None:
         """Start without messages."""
         self.count = 0
-        self.excerpt = ""
-        """The text around the first match. Untrusted."""
+        self.first: list[MatchedMessage] = []
+        """The first `MAX_KEPT_MATCHES` of them."""
         self._search = search
 
-    def note(self, raw: bytes) -> None:
-        """Count a message."""
+    def note(self, raw: bytes, seq: int, direction: str, kind: object, id_: object, method: object) -> None:
+        """Count a message.
+
+        Args:
+            raw: its bytes.
+            seq: the number of its frame.
+            direction: the direction in which it crossed.
+            kind: its kind.
+            id_: its id, None without one.
+            method: its method, None without one.
+        """
         self.count += 1
-        self.excerpt = self.excerpt or self._search.excerpt(raw)
+        if len(self.first) < MAX_KEPT_MATCHES:
+            subject = method or (f"{kind} #{id_}" if id_ is not None else kind)
+            text = str(subject)[:MAX_SUBJECT_CHARS]
+            self.first.append(MatchedMessage(seq, direction, text, self._search.excerpt(raw)))
 
 
 def count_messages(path: Path, search: TextSearch, report: Callable[[Matches], None]) -> Matches:
@@ -111,13 +140,14 @@ def _count_in(lines: bytes, search: TextSearch, matches: Matches) -> None:
     if _PART in lines:
         raise _NeedsFullReading
     for start, end in search.candidate_lines(lines):
-        raw = _raw_with_text(lines[start:end], search)
-        if raw is not None:
-            matches.note(raw)
+        found = _message_with_text(lines[start:end], search)
+        if found is not None:
+            raw, values = found
+            matches.note(raw, values["seq"], values["dir"], values.get("kind"), values.get("id"), values.get("method"))
 
 
-def _raw_with_text(line: bytes, search: TextSearch) -> bytes | None:
-    """Returns the bytes of the message in a line if it contains the text."""
+def _message_with_text(line: bytes, search: TextSearch) -> tuple[bytes, dict[str, Any]] | None:
+    """Returns the bytes of the message in a line, and the members of its record, if it contains the text."""
     values = values_of(line, orjson.loads) if len(line) < MAX_LINE_BYTES else None
     if values is None:
         raise _NeedsFullReading
@@ -131,7 +161,7 @@ def _raw_with_text(line: bytes, search: TextSearch) -> bytes | None:
         return None
     if unit == "line" and values.get("kind") in ("invalid", "unjudged"):
         raise _NeedsFullReading  # it may be a line of a longer message
-    return raw
+    return raw, values
 
 
 def _count_thoroughly(path: Path, search: TextSearch, report: Callable[[Matches], None]) -> Matches:
@@ -145,10 +175,11 @@ def _count_thoroughly(path: Path, search: TextSearch, report: Callable[[Matches]
             if is_over:
                 messages += assembly.finish()
             for message in messages:
-                seq, raw = message.frames[0].seq, raw_of(message.frames)
-                if seq != last_seq and search.is_in(raw):
-                    matches.note(raw)
-                    last_seq = seq
+                frame, raw = message.frames[0], raw_of(message.frames)
+                if frame.seq != last_seq and search.is_in(raw):
+                    verdict = frame.verdict
+                    matches.note(raw, frame.seq, frame.dir, verdict.kind, verdict.id, verdict.method)
+                    last_seq = frame.seq
             report(matches)
             if is_over:
                 return matches

@@ -1,6 +1,6 @@
-"""The exchange of a row: the request, how long it took, and the response; side by side if there is room."""
+"""The exchange of a row: how long it took, the request and the response, side by side if there is room."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from mcpproxy.tui.data.reading import Reading
@@ -10,15 +10,16 @@ from mcpproxy.wording.cells import cells
 from mcpproxy.wording.spans import Role, Span, fit_spans
 from mcpproxy.wording.wrapping import wrapped
 
-MIN_SIDE_BY_SIDE_CELLS: Final = 96
-"""The minimum width, in cells, to show both sides next to each other; a terminal with 100 columns has enough room."""
+MIN_SIDE_BY_SIDE_CELLS: Final = 56
+"""The minimum width, in cells, to show both sides next to each other: that of a text in a pane of 60 columns."""
 MIN_TEXT_CELLS: Final = 8
 """The minimum width of a wrapped text, in cells."""
 
 _SEPARATOR: Final = " │ "
 _TIMES: Final = ("sent", "answered", "latency", "outcome")
 """The facts in the line above both sides."""
-_SIDES: Final = ("client", "server")
+_PLACE_SEPARATOR: Final = "   "
+"""What comes between a time and its frame."""
 
 Lines = Sequence[Sequence[Span]]
 
@@ -83,7 +84,7 @@ def _wrapped_fact(fact: Sequence[Span], width: int) -> Lines:
 
 
 def exchange_view(reading: Reading, row: int, width: int, facts: Sequence[Sequence[Span]]) -> Lines:
-    """Returns both sides of a row's exchange, and its times; if one is below the other, the row itself comes first.
+    """Returns the times of a row's exchange, and both sides; if one is below the other, the row itself comes first.
 
     Args:
         reading: the capture.
@@ -96,24 +97,21 @@ def exchange_view(reading: Reading, row: int, width: int, facts: Sequence[Sequen
     request = reading.calls.request[number]
     response = reading.partner(request)
     by_name = {_name(fact): fact for fact in facts}
-    side_facts = [fact for fact in facts if _name(fact) in _SIDES]
-    if width < MIN_SIDE_BY_SIDE_CELLS:
-        fact_lines = wrapped_facts([fact for fact in facts if _name(fact) not in _SIDES], width)
-        first, second = (request, response) if row == request else (response, request)
-        return JoinedLines(
-            _text(reading, first, width), [[], *fact_lines, []], _text(reading, second, width), [[], *side_facts]
-        )
-    column_width = (width - cells(_SEPARATOR)) // 2
+    is_beside = width >= MIN_SIDE_BY_SIDE_CELLS
+    side_width = (width - cells(_SEPARATOR)) // 2 if is_beside else width
     outcome = by_name.get("outcome", ())
-    outcome_lines = [[Span(line, span.role)] for span in outcome[1:] for line in wrapped(span.text, column_width)]
-    sides = SideBySideLines(
-        _text(reading, request, column_width),
-        _text(reading, response, column_width) if response is not None else outcome_lines,
-        column_width,
-    )
-    other_facts = [fact for fact in facts if _name(fact) not in (*_TIMES, *_SIDES)]
+    outcome_lines = [[Span(line, span.role)] for span in outcome[1:] for line in wrapped(span.text, side_width)]
+    asked = _text(reading, request, side_width)
+    answered = _text(reading, response, side_width) if response is not None else outcome_lines
+    if is_beside:
+        sides: Lines = SideBySideLines(asked, answered, side_width)
+    else:
+        first, second = (asked, answered) if row == request else (answered, asked)
+        sides = JoinedLines(first, [[]] if first and second else [], second)
+    other_facts = [fact for fact in facts if _name(fact) not in _TIMES]
+    fact_lines = wrapped_facts(other_facts, width)
     return JoinedLines(
-        [_times_line(by_name, column_width)], sides, [[], *wrapped_facts(other_facts, width), *side_facts]
+        [_times_line(by_name, side_width if is_beside else 0, width)], sides, [[], *fact_lines] if fact_lines else []
     )
 
 
@@ -128,12 +126,35 @@ def _text(reading: Reading, row: int | None, width: int) -> Lines:
     return writer.lines if writer is not None else [[Span("too large, damaged or gone: see raw", "dim")]]
 
 
-def _times_line(by_name: dict[str, Sequence[Span]], column_width: int) -> list[Span]:
-    """Returns the line above both sides: when it was sent and answered, and between these its latency and outcome."""
+def _times_line(by_name: dict[str, Sequence[Span]], left_width: int, width: int) -> list[Span]:
+    """Returns the line above both sides: when it was sent and answered, and between these its latency and outcome.
+
+    If there is no room for the frames and their sizes, they are left out.
+
+    Args:
+        by_name: the facts, by their names.
+        left_width: the width of the left side, in cells.
+        width: the width of the line, in cells.
+    """
     values = {name: "".join(span.text for span in by_name.get(name, ())[1:]) for name in _TIMES}
     role: Role = by_name["outcome"][1].role if len(by_name.get("outcome", ())) > 1 else "plain"
     result = " ".join(part for part in (values["latency"], values["outcome"].partition(":")[0]) if part)
-    sent_text = f"→ {values['sent']} "
-    dash_count = max(0, column_width - cells(sent_text) - cells(result) - 2)
-    line = [Span(sent_text, "accent"), Span("─" * dash_count + " ", "dim"), Span(result, role), Span(" ── ", "dim")]
-    return line + ([Span(f"← {values['answered']}", "accent")] if values["answered"] else [])
+    ends = [(f"→ {sent} ", f" ← {answered}" if answered else "") for sent, answered in _end_forms(values)]
+    room = width - cells(f"─ {result} ──")
+    sent, answered = next((end for end in ends if cells("".join(end)) <= room), ends[-1])
+    dash_count = max(1, left_width - cells(sent) - cells(result) - 2)
+    dash_count = min(dash_count, max(1, room + 1 - cells(sent + answered)))
+    line = [Span(sent, "accent"), Span("─" * dash_count + " ", "dim"), Span(result, role), Span(" ──", "dim")]
+    return line + ([Span(answered, "accent")] if answered else [])
+
+
+def _end_forms(values: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """Yields when a request was sent and answered, and in which frames, in ever shorter forms."""
+    sent, answered = (values[name].partition(_PLACE_SEPARATOR) for name in ("sent", "answered"))
+    yield values["sent"], values["answered"]
+    yield _without_size(*sent), _without_size(*answered)
+    yield sent[0], answered[0]
+
+
+def _without_size(time: str, _: str, place: str) -> str:
+    return f"{time} {place.partition(',')[0]}".rstrip()

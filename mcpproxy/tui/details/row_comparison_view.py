@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from mcpproxy.tui.details.change_view import Lines, one_above_other, side_by_side
-from mcpproxy.tui.details.exchange_view import MIN_SIDE_BY_SIDE_CELLS
 from mcpproxy.tui.details.row_comparison import RowComparison, RowFact
 from mcpproxy.wording.aligned_json import AlignedLine
 from mcpproxy.wording.spans import Span, fit_spans
@@ -12,6 +11,8 @@ from mcpproxy.wording.wrapping import wrapped
 
 MIN_WIDTH: Final = 20
 """The minimum width of a line, in cells."""
+MIN_SIDE_BY_SIDE_CELLS: Final = 96
+"""The minimum width of a line to show both sides next to each other, in cells; 100 columns have enough room."""
 _SEPARATOR_CELLS: Final = 3
 _NAME_CELLS: Final = 9
 """The width of the name of a fact."""

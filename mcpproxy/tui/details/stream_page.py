@@ -13,8 +13,12 @@ from mcpproxy.tui.text.lines import TextLines
 from mcpproxy.wording.cells import cells
 from mcpproxy.wording.spans import Role, Span
 
-SIGNS: Final[dict[Direction, str]] = {"c2s": "→ ", "s2c": "← "}
+SIGNS: Final[dict[Direction, str]] = {"c2s": "→", "s2c": "←"}
+BAD_SIGN: Final = "✗"
+"""What follows the sign of the side if its bytes are no message, as in the traffic."""
+_SIGN_CELLS: Final = 3
 ROLES: Final[dict[Direction, Role]] = {"c2s": "accent", "s2c": "server"}
+_EMPTY: Final = "(empty)"
 _GONE: Final = "gone: its recorder has deleted this part of the capture"
 
 
@@ -36,7 +40,7 @@ class StreamPage(Page):
         self._pieces = list(stream.pieces_on(self.page))
         self._times = [time_of(piece.row) if time_of is not None and piece.is_start else "" for piece in self._pieces]
         self._margin = max(map(cells, self._times), default=0)
-        self._margin += (self._margin > 0) + cells(SIGNS["c2s"])
+        self._margin += (self._margin > 0) + _SIGN_CELLS
         self._lines = TextLines(max(width, self._margin + 8))
         self._piece_of_line: list[int] = []
         self._first_lines: set[int] = set()
@@ -58,11 +62,17 @@ class StreamPage(Page):
         piece, text = self._pieces[number], self._lines.text(at)
         if at not in self._first_lines:
             return [Span(" " * self._margin), Span(text, ROLES[piece.side])]
-        room = self._margin - cells(SIGNS[piece.side])
         # A message that began on the page before has no sign again.
-        sign = SIGNS[piece.side] if piece.is_start else "… "
-        role: Role = "bad" if piece.raw is None else ROLES[piece.side]
-        return [Span(f"{self._times[number]:<{room}}", "dim"), Span(sign, ROLES[piece.side]), Span(text, role)]
+        sign = SIGNS[piece.side] if piece.is_start else "…"
+        sign_role: Role = "bad" if piece.is_bad else ROLES[piece.side]
+        shown_text = Span(text, "bad" if piece.raw is None else ROLES[piece.side])
+        if piece.raw in (b"", b"\n") and piece.is_start:
+            shown_text = Span(_EMPTY, "dim")
+        return [
+            Span(f"{self._times[number]:<{self._margin - _SIGN_CELLS}}", "dim"),
+            Span(f"{sign}{BAD_SIGN if piece.is_bad else ' '} ", sign_role),
+            shown_text,
+        ]
 
     def row_at(self, line: int) -> int | None:
         """Returns the row whose bytes a line shows."""

@@ -102,13 +102,12 @@ def wait_facts(reading: Reading, number: int) -> list[Fact]:
 
 
 def process_facts(reading: Reading) -> Iterator[Fact]:
-    """Yields what the process of a live capture's server is doing."""
+    """Yields what the process of a live capture's server is doing; nothing if the capture does not name it."""
     process = reading.server_process
     if reading.conversation.capture.transport == "http":
         yield waits.unknown_process_fact("the server is reached over HTTP")
         return
     if process is None:
-        yield waits.unknown_process_fact("the capture does not name it")
         return
     states = server_states(process, reading.index.header.members)
     if isinstance(states, UnknownState):

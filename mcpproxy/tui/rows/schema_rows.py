@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from typing import ClassVar, Final, NamedTuple
 
 from mcpproxy.sql.client import Relation
+from mcpproxy.tui.rows.fitted_columns import fitted_columns
 from mcpproxy.tui.widgets.table import Column, MemoryRows, TableLine
 from mcpproxy.wording.spans import Span
 
+MAX_WIDTH: Final = 48
+"""The most cells that the tree takes."""
 _FOLDED: Final = "▸"
 _UNFOLDED: Final = "▾"
 
@@ -63,6 +66,10 @@ class SchemaRows(MemoryRows[SchemaLine]):
                 "type": (Span("view" if relation.is_view else "table", "dim"),),
             }
         )
+
+    def columns(self) -> list[Column]:
+        """Returns the columns, as wide as the names and types of what is unfolded need."""
+        return fitted_columns(self.COLUMNS, map(self.line, range(len(self))), MAX_WIDTH)
 
     def fold(self, row: int, *, is_folded: bool | None = None) -> int:
         """Fold or unfold the table or view to which a line belongs; returns the line of the table or view itself.

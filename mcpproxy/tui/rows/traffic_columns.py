@@ -191,6 +191,21 @@ def columns_with_times(columns: Sequence[Column], times: Times) -> tuple[Column,
     return tuple(replace(column, title=heading) if column.name == "time" and heading else column for column in columns)
 
 
+def columns_with_fitted_times(columns: Sequence[Column], times: Times, last_ns: int) -> tuple[Column, ...]:
+    """Returns the columns with that heading, and a time column that is as wide as the times need.
+
+    Args:
+        columns: the columns.
+        times: which times are shown.
+        last_ns: the stamp of the last record.
+    """
+    width = max(len("delta"), _CLOCK_CELLS if times == "abs" else len(offset_text(last_ns)))
+    return tuple(
+        replace(column, width=width) if column.name == "time" else column
+        for column in columns_with_times(columns, times)
+    )
+
+
 def next_times(times: Times) -> Times:
     """Returns the kind of times that the key switches to."""
     return TIMES[(TIMES.index(times) + 1) % len(TIMES)]

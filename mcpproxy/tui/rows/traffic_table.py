@@ -18,6 +18,7 @@ from mcpproxy.tui.data.columns import NONE
 from mcpproxy.tui.data.findings import LEVELS, MAX_COUNT_PER_ROW, SIGNS
 from mcpproxy.tui.data.login_folds import LoginFolds
 from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.data.stderr_folds import StderrFolds
 from mcpproxy.tui.rows.incompleteness import lost_before
 from mcpproxy.tui.rows.login_row_text import BAD_GLYPH, role_of, row_text_with_logins
 from mcpproxy.tui.rows.row_ids import ids_at
@@ -83,6 +84,8 @@ class TrafficRows:
         """Whether tool calls are shown without `tools/`, because the names have no room."""
         self.folds: LoginFolds | None = None
         """Which logins are folded; None if the rows have no folds."""
+        self.stderr_folds: StderrFolds | None = None
+        """Which runs of lines of stderr are folded; None if all lines are listed."""
         self.looks = RowLooks(reading, ())
         """What the user's colour rules make of the rows."""
         self._name_width, self._content_width, self._status_width = 16, 24, 14
@@ -163,7 +166,9 @@ class TrafficRows:
         loss = lost_before(self.reading, entry)
         loss_spans = (Span(f"{loss}  ", "bad"),) if loss else ()
         if text.is_wide:
-            what_cell = (*loss_spans, *what_cell)
+            line_count = self._folded_count(entry)
+            count_spans = (Span(f"{line_count:,} lines: "),) if line_count else ()
+            what_cell = (*loss_spans, *count_spans, *what_cell)
             what_cell = (*what_cell, Span(f"  {note}", "accent")) if note else what_cell
             return TableLine({**cell_spans, "what": what_cell}, wide_column="what", look=look)
         status_cell = self._status_cell(number, answer, is_answer=is_answer)
@@ -229,9 +234,15 @@ class TrafficRows:
         """The number of the login whose head an entry is, if it can be folded and unfolded."""
         return None if self.folds is None else self.reading.logins.login_headed_by(entry)
 
+    def _folded_count(self, entry: int) -> int:
+        """How many lines of stderr an entry stands for; 0 if it is not the row of a folded run."""
+        return 0 if self.stderr_folds is None else self.stderr_folds.folded_count(entry)
+
     # ---- cells
 
     def _way_cell(self, entry: int, text: RowText) -> tuple[Span, ...]:
+        if self.stderr_folds is not None and self.stderr_folds.first_line_of(entry) == entry:
+            return (Span(FOLDED_SIGN if self.stderr_folds.folded_count(entry) else UNFOLDED_SIGN, "dim"),)
         number = self.head_at(entry)
         if number is None or self.folds is None:
             return (text.direction,)
@@ -336,7 +347,11 @@ class TrafficRows:
     def _is_marked(self, line: int) -> bool:
         if not self.marks:
             return False
-        index = self.reading.index
+        index, first = self.reading.index, self.view[line]
+        count = self._folded_count(first)
+        if count:
+            seqs = range(index.entry(first).seq, index.entry(first + count - 1).seq + 1)
+            return any(seq in seqs for seq in self.marks)
         entries = (index.entry(number) for number in self._covered_entries(line))
         return any(entry.seq in self.marks and entry.kind != "damage" for entry in entries)
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Final
+from typing import Final, NamedTuple
 
 from analysis.conversation.call import ERRORS, FAILURES, Outcome
 from mcpproxy.tui.data import heat
 from mcpproxy.tui.data.timelines import CallBar, Startup, cells_of
-from mcpproxy.tui.rows.heat_scale import Limits, class_of, limit_texts
+from mcpproxy.tui.rows.heat_scale import CLASSES, Limits, class_of, limit_texts
 from mcpproxy.wording.blocks import blocks
 from mcpproxy.wording.cells import cells as width_of
 from mcpproxy.wording.spans import Role, Span
@@ -15,18 +15,30 @@ from mcpproxy.wording.spans import Role, Span
 STARTING_SIGN: Final = "▒"
 OPENING_SIGN: Final = "▓"
 RUNNING_SIGN: Final = "█"
-WAITING_SIGN: Final = "░"
+WAITING_SIGN: Final = "╌"
 ERROR_SIGN: Final = "!"
 ABANDONED_SIGN: Final = "✗"
+
+
+class Sign(NamedTuple):
+    """A sign in a legend."""
+
+    sign: str
+    role: Role
+    text: str
+    short_text: str
+    """Its meaning for narrow terminals, which leave out signs with an empty text."""
+
+
 LEGEND: Final = (
-    (STARTING_SIGN, "starting", "starting"),
-    (OPENING_SIGN, "handshake, list", "handshake, list"),
-    (RUNNING_SIGN, "exchange", "exchange"),
-    (WAITING_SIGN, "waits for the other side", "waits"),
-    (ERROR_SIGN, "error", "error"),
-    (ABANDONED_SIGN, "abandoned", "abandoned"),
+    Sign(STARTING_SIGN, "plain", "starting", "starting"),
+    Sign(OPENING_SIGN, "accent", "handshake, list", "handshake, list"),
+    Sign(RUNNING_SIGN, "accent", "exchange", "exchange"),
+    Sign(WAITING_SIGN, "accent", "waits for the other side", "waits"),
+    Sign(f"{RUNNING_SIGN} {ERROR_SIGN}", "bad", "error", "error"),
+    Sign(f"{RUNNING_SIGN} {ABANDONED_SIGN}", "bad", "abandoned", "abandoned"),
+    Sign(RUNNING_SIGN, "dim", "cancelled", ""),
 )
-"""Each sign with its meaning and a shorter text for narrow terminals, which leave out signs with an empty text."""
 
 
 _SIGNS: Final[dict[int, tuple[str, Role]]] = {
@@ -35,6 +47,8 @@ _SIGNS: Final[dict[int, tuple[str, Role]]] = {
     heat.RUNNING: (WAITING_SIGN, "dim"),
     heat.NOTHING: (" ", "plain"),
 }
+_DOTTED_SIGNS: Final = dict(zip((sign for sign, _ in CLASSES), "⡀⣀⣤⣶⣿", strict=True))
+"""By the sign of a class: the same height in dots, for a cell in which a few calls failed."""
 _OPENING_METHODS: Final = frozenset(("initialize", "server/discover", "tools/list"))
 _BAD_OUTCOMES: Final = ERRORS | FAILURES
 
@@ -95,18 +109,21 @@ def heat_cells(row: heat.HeatRow, limits: Limits) -> list[Span]:
     """The cells of a kind of request in a heat map, with the limits of its scale."""
     line_cells = [_SIGNS[ns] if ns < 0 else class_of(ns, limits) for ns in row.worst_ns]
     for cell in row.tinged_cells:
-        line_cells[cell] = (line_cells[cell][0], "bad")
+        sign = line_cells[cell][0]
+        line_cells[cell] = (_DOTTED_SIGNS.get(sign, sign), "accent")
     return spans_of(line_cells)
 
 
-def heat_legend(limits: Limits) -> Sequence[tuple[str, str, str]]:
+def heat_legend(limits: Limits) -> Sequence[Sign]:
     """The signs of a heat map, as in `LEGEND`."""
+    scale = zip(CLASSES, limit_texts(limits), strict=True)
     return (
-        *((sign, text, text) for sign, text in limit_texts(limits)),
-        (ERROR_SIGN, "≥25% errors", "≥25% errors"),
-        LEGEND[-1],
-        (WAITING_SIGN, "waiting", ""),
-        ("+", "zoom in", ""),
+        *(Sign(sign, role, text, text) for (sign, role), (_, text) in scale),
+        Sign(_DOTTED_SIGNS["▄"], "accent", "some errors", "errors"),
+        Sign(ERROR_SIGN, "bad", "≥25% errors", "≥25%"),
+        Sign(ABANDONED_SIGN, "bad", "abandoned", "abandoned"),
+        Sign(WAITING_SIGN, "dim", "waiting", ""),
+        Sign("+", "dim", "zoom in", ""),
     )
 
 
@@ -115,15 +132,26 @@ def spans_of(cells: Iterable[Cell]) -> list[Span]:
     return [Span("".join(sign for sign, _ in group), role) for role, group in groupby(cells, key=lambda cell: cell[1])]
 
 
-def legend(signs: Sequence[tuple[str, str, str]], width: int) -> str:
-    """Returns a line that explains signs, with their shorter texts if the line would be too wide.
+def legend(signs: Sequence[Sign], width: int) -> list[Span]:
+    """Returns a line that explains signs, each as it is drawn; with fewer or shorter texts if it would be too wide.
 
     Args:
         signs: `LEGEND`, or the result of `heat_legend`.
         width: the width of the line, in cells.
     """
-    line = "   ".join(f"{sign} {text}" for sign, text, _ in signs)
-    return line if width_of(line) <= width else "  ".join(f"{sign} {text}" for sign, _, text in signs if text)
+    main_signs = [sign for sign in signs if sign.short_text]
+    spans: list[Span] = []
+    for gap, line in (
+        ("   ", [(sign, sign.text) for sign in signs]),
+        ("  ", [(sign, sign.text) for sign in main_signs]),
+        ("  ", [(sign, sign.short_text) for sign in main_signs]),
+    ):
+        spans = []
+        for sign, text in line:
+            spans += [Span(gap if spans else ""), Span(sign.sign, sign.role), Span(f" {text}", "dim")]
+        if sum(width_of(span.text) for span in spans) <= width:
+            break
+    return spans
 
 
 def axis(window: Window, zero_ns: int, cells: int) -> str:

@@ -1,6 +1,9 @@
-"""Column choice: which columns a list shows, and in which order; kept for the next start, for each list of its own."""
+"""Column choice: which columns a list shows, and in which order; kept for the next start, for each list of its own.
 
-from collections.abc import Sequence
+The list shows each change at once.
+"""
+
+from collections.abc import Callable, Sequence
 from threading import Thread
 from typing import ClassVar, Final, NamedTuple
 
@@ -11,12 +14,13 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen, Screen
 
 from mcpproxy.tui.layout_state import save_columns
+from mcpproxy.tui.rows.column_texts import MAX_TEXT_CELLS, column_text
 from mcpproxy.tui.safe_text import SafeText, notify
 from mcpproxy.tui.widgets.table import Column, MemoryRows, Table, TableLine
 from mcpproxy.wording.spans import Span
 
-HINT_LINES: Final = 2
-"""The number of lines with the keys."""
+HINT_LINES: Final = 3
+"""The number of lines with what the column contains and the keys."""
 MIN_HINT_HEIGHT: Final = 8
 """The minimum height of the terminal at which the keys are shown, in lines."""
 
@@ -27,6 +31,8 @@ class OfferedColumn(NamedTuple):
     name: str
     label: str
     is_shown: bool
+    text: str = ""
+    """What it contains."""
 
 
 class OfferedColumns(MemoryRows[OfferedColumn]):
@@ -44,25 +50,36 @@ class OfferedColumns(MemoryRows[OfferedColumn]):
 class ColumnChoiceScreen(ModalScreen[Sequence[str] | None]):
     """Lets the user choose columns.
 
-    Returns their names in order, no names for the usual columns, or None if cancelled.
+    Returns their names in order, no names for the default columns, or None if cancelled.
     """
 
-    DEFAULT_CSS = """
-    ColumnChoiceScreen { align: center middle; background: $background 30%; overflow: hidden; }
-    ColumnChoiceScreen Vertical { width: 44; max-width: 100%; max-height: 100%; border: round $accent; padding: 0 1; }
-    ColumnChoiceScreen SafeText { height: 2; dock: bottom; }
+    DEFAULT_CSS = f"""
+    ColumnChoiceScreen {{ align: right bottom; background: transparent; overflow: hidden; }}
+    ColumnChoiceScreen Vertical {{
+        width: {MAX_TEXT_CELLS + 4}; max-width: 100%; max-height: 100%;
+        background: $surface; border: round $accent; padding: 0 1;
+    }}
+    ColumnChoiceScreen SafeText {{ height: {HINT_LINES}; dock: bottom; }}
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "change_column", "show or hide", priority=True, id="show-column"),
         Binding("J,shift+down", "shift(1)", "move down", show=False, id="column-down"),
         Binding("K,shift+up", "shift(-1)", "move up", show=False, id="column-up"),
-        Binding("r", "reset", "usual columns", id="usual-columns"),
+        Binding("r", "reset", "default columns", id="usual-columns"),
         Binding("escape,q", "dismiss(None)", "back", id="back"),
     ]
 
-    def __init__(self, offered_columns: Sequence[OfferedColumn]) -> None:
-        """Offer columns, in their present order."""
+    def __init__(
+        self, offered_columns: Sequence[OfferedColumn], show: Callable[[Sequence[str]], None] | None = None
+    ) -> None:
+        """Offer columns, in their present order.
+
+        Args:
+            offered_columns: the columns.
+            show: called with the names of the chosen columns when they change.
+        """
         super().__init__()
+        self._show = show
         self._rows = OfferedColumns(list(offered_columns))
         self._initial_columns = tuple(offered_columns)
 
@@ -76,10 +93,17 @@ class ColumnChoiceScreen(ModalScreen[Sequence[str] | None]):
         """Show the columns."""
         self.table.show(self._rows)
         self.table.focus()
-        keys = (("Space", "show, hide"), ("J K", "move")), (("Enter", "keep"), ("r", "usual"), ("Esc", "cancel"))
-        self.query_one("#hint", SafeText).show_lines(
-            [[span for key, word in line for span in (Span(key, "accent"), Span(f" {word}  "))] for line in keys]
-        )
+        self._show_hint()
+
+    @on(Table.RowHighlighted)
+    def _show_hint(self) -> None:
+        """Show what the column at the cursor contains, and the keys."""
+        column = self._rows.at(self.table.cursor)
+        keys = (("Space", "show, hide"), ("J K", "move")), (("Enter", "keep"), ("r", "default"), ("Esc", "cancel"))
+        key_lines = [
+            [span for key, word in line for span in (Span(key, "accent"), Span(f" {word}  "))] for line in keys
+        ]
+        self.query_one("#hint", SafeText).show_lines([[Span(column.text if column else "", "dim")], *key_lines])
 
     def on_resize(self, event: events.Resize) -> None:
         """Make the box as high as its columns need, if there is room; in a low terminal, the columns come first."""
@@ -117,16 +141,23 @@ class ColumnChoiceScreen(ModalScreen[Sequence[str] | None]):
         self._rows.items = columns
         self.table.renew()
         self.table.go(position)
+        self._show_hint()
+        if self._show is not None:
+            self._show(self._chosen_names)
+
+    @property
+    def _chosen_names(self) -> list[str]:
+        return [column.name for column in self.columns if column.is_shown]
 
     def action_reset(self) -> None:
-        """Go back to the usual columns, which depend on the width."""
+        """Go back to the default columns, which depend on the width."""
         self.dismiss(())
 
     @on(Table.RowSelected)
     def _accept(self, event: Table.RowSelected) -> None:
         event.stop()
         is_unchanged = tuple(self.columns) == self._initial_columns
-        self.dismiss(None if is_unchanged else [column.name for column in self.columns if column.is_shown])
+        self.dismiss(None if is_unchanged else self._chosen_names)
 
 
 def offered_columns(table: Table) -> list[OfferedColumn]:
@@ -137,7 +168,10 @@ def offered_columns(table: Table) -> list[OfferedColumn]:
         known_names = [name for name in dict.fromkeys(shown_names) if name in natural_names]
         natural_names = [*known_names, *(name for name in natural_names if name not in known_names)]
     columns = {column.name: column for column in table.columns}
-    return [OfferedColumn(name, _label(columns[name]), name in shown_names) for name in natural_names]
+    return [
+        OfferedColumn(name, _label(columns[name]), name in shown_names, column_text(table.place, name))
+        for name in natural_names
+    ]
 
 
 def _label(column: Column) -> str:
@@ -146,11 +180,12 @@ def _label(column: Column) -> str:
 
 def choose_columns(screen: Screen[None], table: Table) -> None:
     """Let the user choose the columns of a table on a screen, and keep the choice for the next start."""
+    former_names = table.chosen_names
 
     def apply(names: Sequence[str] | None) -> None:
+        table.choose(former_names if names is None else names)
         if names is not None:
-            table.choose(names)
             # The disk may be slow; a choice is made so rarely that a thread for each is good enough.
             Thread(target=save_columns, args=(table.place, tuple(names)), name="columns").start()
 
-    screen.app.push_screen(ColumnChoiceScreen(offered_columns(table)), apply)
+    screen.app.push_screen(ColumnChoiceScreen(offered_columns(table), table.choose), apply)

@@ -1,6 +1,7 @@
 """Palette: every command of the screen, one line each; typing shows only the lines that contain the words."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Final, NamedTuple
 
 from textual import events, on
@@ -16,9 +17,9 @@ from mcpproxy.tui.widgets.word_box import WordBox
 from mcpproxy.wording.spans import Span
 
 COLUMNS: Final = (
-    Column("name", "command", 20, stretch=1),
-    Column("key", "key", 8),
-    Column("what", "", 16, stretch=2, drop=1),
+    Column("name", "command", 20),
+    Column("key", "key", 6),
+    Column("what", "", 16, stretch=1, drop=1),
 )
 
 
@@ -33,9 +34,14 @@ class PaletteCommand(NamedTuple):
     """What it does, in a few words."""
     run: Callable[[], Awaitable[object] | object]
     """Does it; called when the palette is closed."""
+    group: str = "general"
+    """The heading above it."""
 
-    def rank(self, words: Sequence[str]) -> int | None:
-        """How well the words match, the lowest number the best; None if one of them is nowhere in the command."""
+    def rank(self, typed_text: str) -> int | None:
+        """How well a text matches, the lowest number the best; None if one of its words is nowhere in the command."""
+        if self.key and typed_text.strip() == self.key:
+            return -1
+        words = typed_text.casefold().split()
         name, text = self.name.casefold(), f"{self.name} {self.key} {self.what}".casefold()
         if not all(word in text for word in words):
             return None
@@ -44,12 +50,14 @@ class PaletteCommand(NamedTuple):
         return 1 if words[0] in name else 2
 
 
-class CommandRows(MemoryRows[PaletteCommand]):
-    """Commands as the rows of a table."""
+class CommandRows(MemoryRows[PaletteCommand | str]):
+    """Commands and the headings of their groups as the rows of a table."""
 
     def line(self, row: int) -> TableLine:
-        """The cells of a command."""
+        """The cells of a command, or a heading."""
         command = self.items[row]
+        if isinstance(command, str):
+            return TableLine({"name": (Span(command, "dim"),)}, wide_column="name")
         return TableLine(
             {"name": (Span(command.name),), "key": (Span(command.key, "accent"),), "what": (Span(command.what, "dim"),)}
         )
@@ -123,32 +131,55 @@ class PaletteScreen(ModalScreen[None]):
     @on(WordBox.WordsChanged)
     def _find(self) -> None:
         """Show the commands that have the words, the best first."""
-        words = self.query_one(CommandBox).words.casefold().split()
-        ranked = [(rank, command) for command in self._commands if (rank := command.rank(words)) is not None]
-        self._rows.items = [command for _, command in sorted(ranked, key=lambda pair: pair[0])]
+        typed_text = self.query_one(CommandBox).words
+        ranked = [(rank, command) for command in self._commands if (rank := command.rank(typed_text)) is not None]
+        found = [command for _, command in sorted(ranked, key=lambda pair: pair[0])]
+        self._rows.items = found if typed_text.strip() else list(_with_headings(found))
         self.table.display = bool(ranked)
         self.query_one("#nothing").display = not ranked
         self.table.renew()
         self.table.go(0)
+        # The first command, without scrolling the heading above it away, as the table may have no size yet.
+        self.table.cursor = 1 if isinstance(self._rows.at(0), str) else 0
 
     @on(CommandBox.Stepped)
     def _step(self, event: CommandBox.Stepped) -> None:
-        self.table.go(self.table.cursor + event.by)
+        self._go(event.by)
+
+    def _go(self, by: int) -> None:
+        """Choose a command so many lines below, or above if negative; headings are no commands."""
+        rows, start = self._rows, self.table.cursor
+        position = max(0, min(start + by, len(rows) - 1))
+        step = -1 if by < 0 else 1
+        while isinstance(rows.at(position), str) and 0 <= position + step < len(rows):
+            position += step
+        if isinstance(rows.at(position), str):
+            # Above the first heading, which stays in sight, is no command.
+            position = start
+        self.table.go(max(0, position - 1) if by < 0 else position)
+        self.table.go(position)
 
     def on_key(self, event: events.Key) -> None:
         """Go a page up or down; the box does not use these keys."""
         if event.key in ("pageup", "pagedown"):
-            self.table.go(self.table.cursor + self.table.page_rows * (1 if event.key == "pagedown" else -1))
+            self._go(self.table.page_rows * (1 if event.key == "pagedown" else -1))
 
     @on(WordBox.Confirmed)
     @on(Table.CellClicked)
     def _run(self) -> None:
         """Close the palette, and do what is chosen."""
         command = self._rows.at(self.table.cursor)
-        if command is not None:
+        if isinstance(command, PaletteCommand):
             self.app.pop_screen()
             self.app.call_later(command.run)
 
     @on(WordBox.Cancelled)
     def _close(self) -> None:
         self.app.pop_screen()
+
+
+def _with_headings(commands: Iterable[PaletteCommand]) -> Iterator[PaletteCommand | str]:
+    """Yields commands, and a heading before each group of them."""
+    for group, members in groupby(commands, key=lambda command: command.group):
+        yield group
+        yield from members

@@ -19,6 +19,7 @@ from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.step_thread import StepThread
 from mcpproxy.tui.messages import CaptureUnreadable, Checked, ListChanged, OpenRequested
 from mcpproxy.tui.rows.session_columns import SessionColumns
+from mcpproxy.tui.rows.session_preview import preview_lines
 from mcpproxy.tui.safe_text import SafeText, notify
 from mcpproxy.tui.screen_entries import bind_screens
 from mcpproxy.tui.screens.comparison_choice import ComparisonChoice
@@ -54,6 +55,12 @@ COLUMNS: Final = (
     Column("lasted", "lasted", 7, is_right_aligned=True, drop=8),
     Column("capture", "capture", 30, drop=10),
 )
+MIN_PREVIEW_WIDTH: Final = 160
+"""The minimum width of a terminal in which the session at the cursor is described below the list, in cells."""
+MIN_PREVIEW_HEIGHT: Final = 30
+"""The minimum height of such a terminal, in lines."""
+PREVIEW_PADDING: Final = 2
+"""The number of cells beside the description."""
 COUNT_INTERVAL_S: Final = 0.3
 """How long a session must be selected before its findings are counted, so that passing over it costs nothing."""
 FRESH_NS: Final = 3_600_000_000_000
@@ -157,11 +164,10 @@ class SessionRows(MemoryRows[ListedCapture]):
 
     def _traffic_cell(self, summary: Summary) -> Sequence[Span]:
         """The bars, and the most important problem after them or, if there is too little room for both, instead."""
-        room = self.traffic_width - self.bars_width - 1
-        if room <= 0 and (trouble := trouble_cell(summary, self.traffic_width)):
-            return trouble
-        bars = sparkline(summary.traffic, self.bars_width)
-        return (Span(f"{bars:<{self.bars_width + 1}}", "accent"), *trouble_cell(summary, self.traffic_width))
+        trouble, bars = trouble_cell(summary, self.traffic_width), sparkline(summary.traffic, self.bars_width)
+        if self.traffic_width - self.bars_width <= 1:
+            return trouble or (Span(bars, "accent"),)
+        return (Span(f"{bars:<{self.bars_width + 1}}", "accent"), *trouble)
 
 
 def _revision_cell(summary: Summary) -> Sequence[Span]:
@@ -246,6 +252,7 @@ class SessionsScreen(ListScreen):
     DEFAULT_CSS = """
     SessionsScreen #nothing { padding: 1 2; display: none; height: 1fr; }
     SessionsScreen #unrecorded { padding: 0 1; display: none; height: 1; }
+    SessionsScreen #preview { padding: 0 1; display: none; height: 8; border-top: solid $line; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         TO_FILTER,
@@ -291,6 +298,7 @@ class SessionsScreen(ListScreen):
         yield ClickableLine(id="title")
         yield SafeText(id="nothing")
         yield Table(COLUMNS, place="sessions", id="sessions")
+        yield SafeText(id="preview")
         yield SafeText(id="unrecorded")
         yield self.box
         yield Foot()
@@ -374,6 +382,7 @@ class SessionsScreen(ListScreen):
     @on(Checked)
     def _checked(self) -> None:
         self.table.renew()
+        self._show_preview()
 
     def _count_findings(self) -> None:
         """Count findings, one capture at a time: in the selected one, the live ones, and visible ones if not large."""
@@ -417,6 +426,7 @@ class SessionsScreen(ListScreen):
         self._show_nothing(is_empty=is_empty, has_no_match=bool(words and self._known_captures) and not captures)
         self.display_table(is_shown=not is_empty)
         self._show_unrecorded()
+        self._show_preview()
         self.show_title()
 
     def _show_nothing(self, *, is_empty: bool, has_no_match: bool) -> None:
@@ -428,6 +438,25 @@ class SessionsScreen(ListScreen):
             text.show_lines(self._empty_text.splitlines())
         elif has_no_match:
             text.show("no session has these words; Esc shows all")
+
+    @on(events.Resize)
+    @on(Table.RowHighlighted)
+    def _show_preview(self) -> None:
+        """Describe the session at the cursor, if there is room."""
+        capture, size, preview = self.selected, self.app.size, self.query_one("#preview", SafeText)
+        summary = capture.summary if capture is not None and (capture.has_full_summary or capture.is_live) else None
+        has_room = size.width >= MIN_PREVIEW_WIDTH and size.height >= MIN_PREVIEW_HEIGHT
+        # Until the summary is known, the room stays, so that the list does not tremble.
+        preview.display = has_room and capture is not None
+        if capture is None or not preview.display:
+            return
+        if summary is None or not capture.is_readable:
+            preview.show_lines([])
+            return
+        findings = self._findings(capture.path)
+        tally = findings.tally if findings is not None and findings.has_caught_up else capture.tally
+        lasted_ns = _lasted_ns(summary, is_live=capture.is_live)
+        preview.show_lines(preview_lines(summary, tally, size.width - PREVIEW_PADDING, lasted_ns=lasted_ns))
 
     def _show_unrecorded(self) -> None:
         """Name the routed servers that have no recording yet."""

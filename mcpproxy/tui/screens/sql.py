@@ -39,10 +39,10 @@ from mcpproxy.wording.spans import Span
 
 MAX_NAMES_WIDTH: Final = 400
 """The maximum width of completion suggestions, in cells."""
+SCHEMA_MARGIN: Final = 2
+"""The cells of the tree that are not text: its scroll bar and its border."""
 MIN_SCHEMA_WIDTH: Final = 120
 """The minimum terminal width at which the tree of tables and views is shown, in cells."""
-TALL_HEIGHT: Final = 40
-"""The height of the terminal, in lines, from which the empty box has three lines."""
 
 
 class SqlScreen(TitledScreen):
@@ -154,8 +154,14 @@ class SqlScreen(TitledScreen):
         self.schema.display = self.size.width >= MIN_SCHEMA_WIDTH
         if not self.schema.display and self.schema.has_focus:
             self.table.focus()
-        self.query_one(Editor).styles.min_height = 3 if self.size.height >= TALL_HEIGHT else 1
         self.call_after_refresh(self.show_title)
+
+    @property
+    def entry(self) -> int | None:
+        """The row of the frame that the row at the cursor is about, if the open capture is the only one."""
+        row, rows = self._selected_row(), self.answer_rows
+        ref = frame_ref_of(rows.result, row) if rows is not None and row is not None else None
+        return self._reading.index.entry_of_seq(ref.frame) if ref is not None and self._reading is not None else None
 
     @property
     def table(self) -> Table:
@@ -224,9 +230,17 @@ class SqlScreen(TitledScreen):
         if self._schema_rows.relations is not relations:
             self._schema_rows = SchemaRows(relations)
             self.schema.show(self._schema_rows)
+            self._fit_schema()
             columns = {name.lower() for relation in relations for name, _, _ in relation.columns}
             names = columns | {relation.name.lower() for relation in relations}
             self.query_one(Editor).show_names(frozenset(self.client.keywords), names)
+
+    def _fit_schema(self) -> None:
+        """Make the tree as wide as what is unfolded; the result gets the rest, and is fitted after the next layout."""
+        columns = self._schema_rows.columns()
+        self.schema.set_columns(columns)
+        self.schema.styles.width = sum(column.width + 1 for column in columns) - 1 + SCHEMA_MARGIN
+        self.call_after_refresh(self.show_title)
 
     def _show_names(self) -> None:
         """Show the names of captures, which have been read, in place of their ids."""
@@ -361,6 +375,7 @@ class SqlScreen(TitledScreen):
         if len(self._schema_rows):
             row = self._schema_rows.fold(self.schema.cursor, is_folded=is_folded)
             self.schema.renew()
+            self._fit_schema()
             self.schema.go(row)
 
     @on(Table.RowSelected, "#answer")

@@ -1,7 +1,6 @@
 """Stderr: the lines that the server wrote to stderr, and the traffic around the line at the cursor."""
 
 from bisect import bisect_left
-from dataclasses import replace
 from typing import ClassVar, Final
 
 from textual import events, on
@@ -13,12 +12,13 @@ from textual.widgets import Input
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.stderr_lines import LogRows, LogSearch, line_text_of, rows_around
 from mcpproxy.tui.messages import CaptureGrown, Progressed, RowsRead
-from mcpproxy.tui.rows.traffic_columns import columns_with_times, next_times
+from mcpproxy.tui.rows.traffic_columns import NameCells, columns_with_fitted_times, next_times
 from mcpproxy.tui.rows.traffic_table import TrafficRows
 from mcpproxy.tui.safe_text import SafeText
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
 from mcpproxy.tui.screens.list_screen import TO_FILTER
+from mcpproxy.tui.screens.titled_screen import PADDING
 from mcpproxy.tui.widgets.clickable_line import ClickableLine
 from mcpproxy.tui.widgets.detail_box import MIN_SIDE_BY_SIDE_WIDTH
 from mcpproxy.tui.widgets.filter_box import FilterBox
@@ -27,24 +27,26 @@ from mcpproxy.tui.widgets.table import Column, Table
 from mcpproxy.wording.cells import cells
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Span
-from mcpproxy.wording.units import offset_text
+from mcpproxy.wording.wrapping import wrapped
 
-CLOCK_CELLS: Final = 12
-"""The width of a time of the wall clock, in cells."""
-MIN_TIME_CELLS: Final = 6
-"""The minimum width of the other times, in cells."""
 LINE_COLUMNS: Final = (
-    Column("time", "time", CLOCK_CELLS, is_right_aligned=True, drop=1),
+    Column("time", "time", 12, is_right_aligned=True, drop=1),
     Column("what", "stderr", 20, stretch=True),
 )
 NEARBY_COLUMNS: Final = (
-    Column("time", "time", CLOCK_CELLS, is_right_aligned=True, drop=2),
+    Column("time", "time", 12, is_right_aligned=True, drop=2),
     Column("way", "", 2),
     Column("what", "meanwhile", 16, stretch=True),
     Column("status", "status", 12, drop=1),
 )
-MAX_FULL_LINE_CHARS: Final = 1000
-"""The maximum length of a cut line that is shown in full, in characters."""
+FRAMES_MARGIN: Final = 2
+"""The cells of the traffic that are not text: its scroll bar and its border."""
+MAX_ROOMY_WIDTH: Final = 72
+"""The most cells that the traffic takes if its names need fewer."""
+MIN_HEIGHT: Final = 12
+"""The height of the terminal, in lines, from which a cut line is shown in full below the list."""
+MIN_FULL_LINES: Final = 5
+"""How many lines of the terminal a cut line may take, at least; where the list leaves room, it may take half of all."""
 
 
 class StderrScreen(CaptureScreen):
@@ -52,9 +54,9 @@ class StderrScreen(CaptureScreen):
 
     DEFAULT_CSS = """
     StderrScreen {
-        & #log { width: 3fr; }
-        & #meanwhile { width: 2fr; display: none; border-left: solid $line; }
-        & #full { height: auto; max-height: 5; display: none; padding: 0 1; background: $panel; }
+        & #log { width: 1fr; }
+        & #meanwhile { width: 40%; max-width: 50%; display: none; border-left: solid $line; }
+        & #full { height: auto; display: none; padding: 0 1; background: $panel; }
         & #nothing { padding: 1 2; display: none; }
     }
     """
@@ -75,10 +77,10 @@ class StderrScreen(CaptureScreen):
         self._first_row = capture.row
         self._rows = LogRows(self.reading, self._report_rows)
         self._frames = TrafficRows(self.reading, self._report_rows)
+        self._names = NameCells(self.reading)
+        self._frames_width = 0
         self._search: LogSearch | None = None
         self._nearby_state: tuple[int, int] | None = None
-        self._fitted_times: tuple[str, int] | None = None
-        """The kind of times to which their columns are fitted, and their width."""
         bind_switches(self._bindings, "stderr")
 
     def compose(self) -> ComposeResult:
@@ -100,6 +102,7 @@ class StderrScreen(CaptureScreen):
         self.table.focus()
         is_at_end = self._first_row is None or self._first_row >= len(self.reading.index) - 1
         self.table.following = self.reading.is_live and is_at_end
+        self._fit_columns()
         self._grown()
 
     def on_unmount(self) -> None:
@@ -120,16 +123,6 @@ class StderrScreen(CaptureScreen):
 
     # ---- updates
 
-    def _fit_times(self) -> None:
-        """Make the columns of the times as wide as the longest of these."""
-        times = self._rows.times
-        time_cells = CLOCK_CELLS if times == "abs" else len(offset_text(self.reading.index.last_ns))
-        if (times, time_cells) != self._fitted_times:
-            self._fitted_times = times, time_cells
-            for table, columns in ((self.table, LINE_COLUMNS), (self.frames, NEARBY_COLUMNS)):
-                time_column = replace(columns[0], width=max(MIN_TIME_CELLS, time_cells))
-                table.set_columns(columns_with_times((time_column, *columns[1:]), times))
-
     def _report_rows(self) -> None:
         self.post_message(RowsRead())
 
@@ -145,12 +138,12 @@ class StderrScreen(CaptureScreen):
             first_row, self._first_row = self._first_row, None
             self.table.go(bisect_left(self.reading.stderr_rows, first_row), keep_following=self.table.following)
         self._frames.forget()
-        self._fit_times()
         self.update_rows()
 
     @on(Progressed)
     def update_rows(self) -> None:
         """Show the lines that have been read so far."""
+        self._fit_columns()
         self.table.renew()
         empty_box = self.query_one("#nothing", SafeText)
         is_http, is_empty = self.reading.conversation.capture.transport == "http", not len(self.reading.stderr_rows)
@@ -197,6 +190,7 @@ class StderrScreen(CaptureScreen):
     def on_resize(self, event: events.Resize) -> None:
         """Show the frames next to the lines if there is room for them."""
         self.frames.display = event.size.width >= MIN_SIDE_BY_SIDE_WIDTH
+        self._fit_columns()
         self._nearby_state = None
         self.draw_later(self._show_nearby)
 
@@ -212,26 +206,32 @@ class StderrScreen(CaptureScreen):
             self._frames.view = ()
             self.frames.renew()
             return
-        self._show_full_line(entry)
+        full_lines = self._full_lines(entry)
+        full_box.show_lines(full_lines)
+        is_resized = (len(full_lines) or None) != (full_box.size.height if full_box.display else None)
+        full_box.display = bool(full_lines)
         if self.frames.display:
             self._frames.view, line = rows_around(self.reading, entry)
             self.frames.renew()
             self.frames.go_centered(line)
+            if is_resized:
+                self.draw_later(lambda: self.frames.go_centered(self.frames.cursor))
 
-    def _show_full_line(self, entry: int) -> None:
-        full_box = self.query_one("#full", SafeText)
-        size = self.reading.index.entry(entry).size
-        room = self.table.room.width - (self._fitted_times or ("", CLOCK_CELLS))[1] - 2
-        if size <= room and room > 0:
-            full_box.display = False
-            return
+    def _full_lines(self, entry: int) -> list[str]:
+        """The whole line, wrapped, if it does not fit the list and the terminal is high enough."""
+        height, width = self.size.height, max(1, self.size.width - PADDING)
+        room = self.table.room.width - self.table.columns[0].width - 1
+        if height < MIN_HEIGHT or 0 < self.reading.index.entry(entry).size <= room:
+            return []
+        max_lines = max(MIN_FULL_LINES, min(height // 2, height - MIN_FULL_LINES - len(self._rows)))
         try:
-            line_text = line_text_of(self.reading, entry, MAX_FULL_LINE_CHARS)
+            line_text = line_text_of(self.reading, entry, max_lines * width)
         except OSError:
             line_text = None
-        full_box.display = line_text is not None and cells(line_text[0]) > room and self.size.height >= 12
-        if line_text is not None and full_box.display:
-            full_box.show(line_text[0])
+        if line_text is None or cells(line_text[0]) <= room:
+            return []
+        lines = list(wrapped(line_text[0], width))
+        return lines if len(lines) <= max_lines else [*lines[: max_lines - 1], "… more: Enter shows it in the traffic"]
 
     # ---- keys
 
@@ -246,8 +246,20 @@ class StderrScreen(CaptureScreen):
         """Switch between times since the start, times since the row above, and the wall clock."""
         times = next_times(self._rows.times)
         self._rows.times = self._frames.times = times
-        self._fit_times()
+        self._fit_columns()
         self._rows_read()
+
+    def _fit_columns(self) -> None:
+        """Make times as wide as those of the capture, and the traffic wide enough for its names; lines get the rest."""
+        for table, columns in ((self.table, LINE_COLUMNS), (self.frames, NEARBY_COLUMNS)):
+            table.set_columns(columns_with_fitted_times(columns, self._rows.times, self.reading.index.last_ns))
+        self._names.measure()
+        other_cells = sum(column.width + 1 for column in self.frames.columns if column.name != "what") + FRAMES_MARGIN
+        width = max(other_cells + self._names.widest, min(self.size.width * 2 // 5, MAX_ROOMY_WIDTH))
+        if width != self._frames_width:
+            self._frames_width = self.frames.styles.width = width
+            self._nearby_state = None
+            self.draw_later(self._show_nearby)
 
     def action_filter(self) -> None:
         """Let the user type words that a line must contain."""

@@ -243,7 +243,7 @@ class StreamScreen(TitledScreen):
         spans = [Span(f"  exchange {stream.exchange:,}")] if stream.exchange is not None else []
         spans += [Span(f"  session {stream.session:,}")] if stream.session is not None else []
         if stream.side is not None:
-            spans.append(Span(f"  {SIGNS[stream.side]}only {_SENDERS[stream.side]}", "accent"))
+            spans.append(Span(f"  {SIGNS[stream.side]} only {_SENDERS[stream.side]}", "accent"))
         spans.append(Span(f"  {size(stream.size)}", "dim"))
         if stream.page_count > 1 and self._page is not None:
             spans.append(Span(f"  page {self._page.page + 1:,} of {stream.page_count:,}", "dim"))
@@ -362,6 +362,4 @@ def _exchange_of(reading: Reading, row: int) -> int | None:
     return number if type(number) is int else None
 
 
-ENTRY: Final = ScreenEntry(
-    "R", "stream", StreamScreen, "traffic", help="the raw bytes of both sides: the session or, over HTTP, the exchange"
-)
+ENTRY: Final = ScreenEntry("R", "stream", StreamScreen, "traffic", help="the raw bytes of both sides, in order")

@@ -257,7 +257,7 @@ class TimelineScreen(CaptureScreen):
     def _show_legend(self) -> None:
         is_heat = any(number <= FIRST_KIND_NUMBER for _, number in self._rows.items)
         signs = heat_legend(self._rows.limits) if is_heat else LEGEND
-        self.query_one("#legend", SafeText).show([Span(legend(signs, self.size.width - 2), "dim")])
+        self.query_one("#legend", SafeText).show(legend(signs, self.size.width - 2))
 
     def show_title(self) -> None:
         """Update the title to match the screen."""

@@ -23,7 +23,12 @@ from mcpproxy.tui.screens.prompts import LineScreen
 from mcpproxy.tui.screens.row_actions import RowActions
 from mcpproxy.tui.screens.row_comparison_choice import RowComparisonChoice
 from mcpproxy.tui.screens.traffic_filter import TrafficFilter
-from mcpproxy.tui.screens.traffic_title import TitleState, filling_spans, title_spans
+from mcpproxy.tui.screens.traffic_title import (
+    TitleState,
+    filling_spans,
+    title_spans,
+    waiting_pieces_of,
+)
 from mcpproxy.tui.screens.turn import show_turn
 from mcpproxy.tui.widgets.clickable_line import ClickableLine
 from mcpproxy.tui.widgets.detail_box import DetailBox
@@ -103,6 +108,7 @@ class TrafficScreen(CaptureScreen):
         self.filter = TrafficFilter(self, self.listing, self.marking.marks, capture.filter_text)
         self.arrival = Arrival(capture, self.split, self.go_to_entry)
         self.longest_wait = LongestWait(self.reading, self.split, self.go_to_entry, is_goal=capture.is_at_longest_wait)
+        self._shown_urgent_actions: tuple[str, ...] = ()
         self._finding_count = 0
         """The number of findings when the rows were last drawn."""
         bind_screens(self._bindings, "traffic")
@@ -164,6 +170,11 @@ class TrafficScreen(CaptureScreen):
         return entry_name(self.reading.index.entry(entry)) if entry is not None else ""
 
     # ---- updates
+
+    @property
+    def urgent_actions(self) -> tuple[str, ...]:
+        """The actions whose keys come first now: to go to what waits, while anything has waited for a while."""
+        return ("waiting",) if waiting_pieces_of(self.reading) else ()
 
     def _renew_ages(self) -> None:
         """Update the waiting times of unanswered requests, and how long the session has lasted."""
@@ -230,6 +241,9 @@ class TrafficScreen(CaptureScreen):
             self.exporting.progress,
             self.comparison_choice.sign,
         )
+        if self.urgent_actions != self._shown_urgent_actions:
+            self._shown_urgent_actions = self.urgent_actions
+            self.refresh_bindings()
         self.listing.rows.compared_row = self.comparison_choice.marked
         self.set_title(
             title_spans(self.reading, state),

@@ -50,7 +50,7 @@ def title_spans(reading: Reading, state: TitleState) -> list[Span | Piece]:
     """The part of the title that is always shown."""
     scan = state.scan
     spans: list[Span | Piece] = [Span(f"  {state.compared}", "accent")] if state.compared else []
-    spans += [*_state_spans(reading, state), *_waiting_pieces(reading)]
+    spans += [*_state_spans(reading, state), *waiting_pieces_of(reading)]
     # An order is named before a filter, which may be too long for the line.
     spans += [Span(f"  {state.order}", "accent")] if state.order else []
     spans += _count_spans(reading) if scan is None else _match_spans(reading, scan, is_searching=state.is_searching)
@@ -89,7 +89,7 @@ def _state_spans(reading: Reading, state: TitleState) -> list[Span]:
     return [Span(f"  {'✝' if reading.bad_end else '○'} {text}", role)]
 
 
-def _waiting_pieces(reading: Reading) -> list[Piece]:
+def waiting_pieces_of(reading: Reading) -> list[Piece]:
     """How many calls of a live capture wait, and how long the oldest has waited."""
     oldest = reading.waiting.oldest if reading.is_live else None
     waited_ns = None if oldest is None else reading.waited_ns(oldest)

@@ -65,7 +65,10 @@ FootRow = Sequence[PlacedKey]
 
 
 def keys_of(screen: Screen[object]) -> Sequence[FootKey]:
-    """Returns the active keys of a screen, the most useful first, except those that lead to places."""
+    """Returns the active keys of a screen, the most useful first, except those that lead to places.
+
+    Those that a screen calls urgent now (`urgent_actions`) come before all others.
+    """
     keys: dict[str, FootKey] = {}
     is_typing = isinstance(screen.focused, Input | Editor)
     place_names = {SESSIONS_PLACE[0], *(entry.word for entry in places())}
@@ -74,7 +77,8 @@ def keys_of(screen: Screen[object]) -> Sequence[FootKey]:
         is_typed = is_typing and len(display) == 1 and binding.key != "enter"
         if binding.show and binding.action not in keys and not is_typed and binding.id not in place_names:
             keys[binding.action] = FootKey(binding.key, display, binding.description, binding.action, not is_enabled)
-    return sorted(keys.values(), key=lambda key: rank_of(key.action))
+    urgent_actions = getattr(screen, "urgent_actions", ())
+    return sorted(keys.values(), key=lambda key: (key.action not in urgent_actions, rank_of(key.action)))
 
 
 def places_of(screen: Screen[object], keymap: Mapping[str, str]) -> Sequence[FootKey]:

@@ -15,6 +15,7 @@ from mcpproxy.tui.colours.row_looks import RowLooks
 from mcpproxy.tui.data.login_folds import LoginFolds
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.sorting import RowSorter
+from mcpproxy.tui.data.stderr_folds import StderrFolds
 from mcpproxy.tui.data.step_thread import StepThread
 from mcpproxy.tui.data.waiting_first_rows import WaitingFirstRows
 from mcpproxy.tui.host import Host
@@ -63,7 +64,7 @@ class TrafficList(Vertical):
     app: Host
 
     class Reordered(Message):
-        """The rows are in another order, or are being sorted."""
+        """The rows are in another order, are being sorted, folded or unfolded."""
 
     def __init__(self, reading: Reading) -> None:
         """List all rows of a capture."""
@@ -74,7 +75,9 @@ class TrafficList(Vertical):
         self.rows = TrafficRows(reading, self._report_rows)
         self.folds = LoginFolds(reading)
         """Which logins are folded, and the rows to list then."""
-        self.rows.folds = self.folds
+        self.stderr_folds = StderrFolds(reading)
+        """Which runs of lines of stderr are folded, and the rows to list then."""
+        self.rows.folds, self.rows.stderr_folds = self.folds, self.stderr_folds
         self.rows.view = reading.folded_rows
         self.selected_rows: Sequence[int] | None = None
         """The rows that a filter selects, to which later ones may be added; None without a filter."""
@@ -140,6 +143,8 @@ class TrafficList(Vertical):
             return
         entry = self.entry
         self.folds.grow(entry if self._has_moved else None)
+        self.stderr_folds.grow()
+        self.rows.stderr_folds = self.stderr_folds if self._folds_stderr else None
         self.rows.view = self.all_rows
         if self._has_moved and entry is not None and self.entry != entry:
             self.table.shift(max(0, bisect_right(self.rows.view, entry) - 1))
@@ -151,6 +156,16 @@ class TrafficList(Vertical):
         """The rows to list without a filter, in the order of the capture."""
         if self.rows.is_exchanges:
             return self.reading.calls.request
+        return self.stderr_folds.rows if self._folds_stderr else self._rows_with_lines
+
+    @property
+    def _folds_stderr(self) -> bool:
+        """Whether long runs of lines of stderr are folded: over HTTP, where there are logins, there are no lines."""
+        return self.record_choice == DEFAULT_RECORDS and not len(self.reading.logins)
+
+    @property
+    def _rows_with_lines(self) -> Sequence[int]:
+        """The frames and records to list, with all lines of stderr."""
         return self.folds.rows(self._base_rows, omits_successes=self.record_choice == MESSAGES_ONLY)
 
     @property
@@ -165,12 +180,20 @@ class TrafficList(Vertical):
         """The rows to list, in the order of the capture."""
         return self.selected_rows if self.selected_rows is not None else self.all_rows
 
+    @property
+    def _sortable_rows(self) -> Sequence[int]:
+        """The rows to sort: lines of stderr are not folded then."""
+        is_folded = self.selected_rows is None and not self.rows.is_exchanges
+        return self._rows_with_lines if is_folded else self._unsorted_rows
+
     def show(self, entry: int | None) -> None:
         """List the rows by the current settings, with the cursor on an entry, or near it."""
         self._end_sorting()
         self.order, self._sorted_count = CAPTURE_ORDER, 0
         self.rows.view = self._unsorted_rows
-        self.rows.folds = None if self.rows.is_exchanges or self.selected_rows is not None else self.folds
+        has_folds = not self.rows.is_exchanges and self.selected_rows is None
+        self.rows.folds = self.folds if has_folds else None
+        self.rows.stderr_folds = self.stderr_folds if has_folds and self._folds_stderr else None
         is_following = self.table.following
         self._set_columns()
         self.table.show(self.rows)
@@ -208,6 +231,8 @@ class TrafficList(Vertical):
         row = self.line_of(entry)
         if self.rows.folds is not None:
             self.folds.reveal(row)
+        if self.rows.stderr_folds is not None:
+            self.stderr_folds.reveal(row)
         view = self.rows.view
         if isinstance(view, WaitingFirstRows):
             waiting_line = view.line_of(row)
@@ -250,7 +275,11 @@ class TrafficList(Vertical):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
         """Whether an action is possible: keys that cannot fold or unfold the row at the cursor have other meanings."""
-        return action != "fold" or self._login_to_fold(is_unfolded=bool(parameters[0])) is not None
+        if action != "fold":
+            return True
+        is_unfolded = bool(parameters[0])
+        has_login = self._login_to_fold(is_unfolded=is_unfolded) is not None
+        return has_login or self._run_to_fold(is_unfolded=is_unfolded) is not None
 
     def _login_to_fold(self, *, is_unfolded: bool) -> int | None:
         """The number of the login at the cursor, if it can be folded or unfolded."""
@@ -258,22 +287,44 @@ class TrafficList(Vertical):
         number = None if entry is None or self.rows.folds is None else self.reading.logins.login_shown_in(entry)
         return None if number is None or self.folds.is_unfolded(number) == is_unfolded else number
 
+    def _run_to_fold(self, *, is_unfolded: bool) -> int | None:
+        """The first line of the run of stderr at the cursor, if it can be folded or unfolded."""
+        entry, folds = self.entry, self.rows.stderr_folds
+        first_line = None if entry is None or folds is None else folds.first_line_of(entry)
+        is_same = first_line is not None and self.stderr_folds.is_unfolded(first_line) == is_unfolded
+        return None if is_same else first_line
+
     def action_fold(self, is_unfolded: bool) -> None:
-        """Unfold the login at the cursor, or fold it again."""
+        """Unfold the login or the lines of stderr at the cursor, or fold them again."""
         number = self._login_to_fold(is_unfolded=is_unfolded)
+        first_line = self._run_to_fold(is_unfolded=is_unfolded)
         if number is not None:
             self._set_fold(number, is_unfolded=is_unfolded)
+        elif first_line is not None:
+            self._set_stderr_fold(first_line, is_unfolded=is_unfolded)
+
+    def _set_stderr_fold(self, first_line: int, *, is_unfolded: bool) -> None:
+        """Fold or unfold a run of lines of stderr, with the cursor on its first line."""
+        self.stderr_folds.fold(first_line, is_unfolded=is_unfolded)
+        self.table.renew()
+        self.go_to(first_line)
+        self.post_message(self.Reordered())
 
     def _set_fold(self, number: int, *, is_unfolded: bool) -> None:
         """Fold or unfold a login, with the cursor on its head."""
         self.folds.fold(number, is_unfolded=is_unfolded)
         self.table.renew()
         self.go_to(self.reading.logins.head(number))
+        self.post_message(self.Reordered())
 
     @on(Table.CellClicked)
     def _fold_by_click(self, event: Table.CellClicked) -> None:
-        """Fold or unfold the login on whose fold sign the user clicked."""
+        """Fold or unfold the login, or the lines of stderr, on whose fold sign the user clicked."""
         entry = self.rows.entry(event.row)
+        if entry is not None and event.column == "way" and self.rows.stderr_folds is not None:
+            first_line = self.stderr_folds.first_line_of(entry)
+            if first_line == entry:
+                self._set_stderr_fold(entry, is_unfolded=not self.stderr_folds.is_unfolded(entry))
         number = None if entry is None or event.column != "way" else self.rows.head_at(entry)
         if number is not None:
             self._set_fold(number, is_unfolded=not self.folds.is_unfolded(number))
@@ -283,7 +334,7 @@ class TrafficList(Vertical):
         entry, reading = self.entry, self.reading
         choices = (
             [DEFAULT_RECORDS, MESSAGES_ONLY]
-            if len(reading.folded_rows) == len(reading.shown_rows)
+            if len(reading.folded_rows) == len(reading.shown_rows) and not self.stderr_folds
             else [DEFAULT_RECORDS, ALL_RECORDS, MESSAGES_ONLY]
         )
         self.record_choice = (
@@ -362,7 +413,7 @@ class TrafficList(Vertical):
             self.restore_order()
             return
         # The rows are copied if a filter or a fold may drop some of them later.
-        view = self._unsorted_rows
+        view = self._sortable_rows
         if self.selected_rows is not None or self.rows.folds is not None:
             view = array("I", view)
         sorting = RowSorter(
@@ -390,7 +441,7 @@ class TrafficList(Vertical):
         if sorting.has_ended:
             self._end_sorting()
             self.order, self._sorted_count = order, sorting.count
-            self.rows.view, self.rows.folds = sorting.rows, None
+            self.rows.view, self.rows.folds, self.rows.stderr_folds = sorting.rows, None, None
             self.table.following = False
             self._set_columns()
             self.table.show(self.rows)
@@ -410,5 +461,5 @@ class TrafficList(Vertical):
         if not self.is_sorted:
             return "waiting first" if isinstance(self.rows.view, WaitingFirstRows) else ""
         text = f"by {self.order.column} {self.order.arrow}"
-        new_count = len(self._unsorted_rows) - self._sorted_count
+        new_count = len(self._sortable_rows) - self._sorted_count
         return f"{text} · {count_text(new_count, 'newer row')} not listed" if new_count > 0 else text

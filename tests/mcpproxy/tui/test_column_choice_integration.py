@@ -4,7 +4,9 @@ from pathlib import Path
 
 from mcpproxy.history import history_path
 from mcpproxy.tui.layout_state import save_columns, saved_columns
+from mcpproxy.tui.rows.column_texts import MAX_TEXT_CELLS
 from mcpproxy.tui.screens.column_choice import ColumnChoiceScreen
+from mcpproxy.wording.cells import cells
 from tests.mcpproxy.tui.stage import Stage, captured, play
 
 
@@ -66,14 +68,20 @@ def test_one_column_stays_esc_cancels_and_wrong_names_are_ignored(tmp_path: Path
         await stage.listed()
         assert heading(stage) == ["server", "frames"]
         await choose(stage, "space", "down", "space")
-        await stage.see("at least one column stays", "[x] frames")
+        await stage.see("at least one column stays", "[x] frames", "how many frames were recorded")
+        # The list shows each change at once; Esc restores what it showed before.
+        assert heading(stage) == ["frames"]
         await stage.press("escape")
         assert heading(stage) == ["server", "frames"]
         await stage.open()
         assert shown(stage)[0] == "number"
         for screen in "FLOE":
             await stage.press(screen)
-            await choose(stage, "escape", "escape")
+            await choose(stage)
+            assert isinstance(stage.app.screen, ColumnChoiceScreen)
+            assert [column for column in stage.app.screen.columns if not column.text] == [], screen
+            assert all(cells(column.text) <= MAX_TEXT_CELLS for column in stage.app.screen.columns), screen
+            await stage.press("escape", "escape")
             await stage.until(lambda: stage.app.screen is stage.app.screen_stack[-1])
 
     play(act, captured(tmp_path), size=(100, 30))

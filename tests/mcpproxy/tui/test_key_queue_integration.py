@@ -18,8 +18,8 @@ TYPED = [
     ("Mhello\r", "◆ hello"),
     ("equit", "jsonlquit"),
     ("cqMquick\r", "◆ helloquick"),  # the row has that note
-    ("?q/quit", "\nquit "),
-    ("F/quit", "\nquit "),
+    ("?q/quit", "\n quit "),
+    ("F/quit", "\n quit "),
     ("Qqueries", "\n queries "),
 ]
 """Keys that are typed at once in the detail of the second row, and a text that is then on the screen."""

@@ -139,8 +139,16 @@ async def the_palette_has_what_a_screen_does_with_its_key(stage: Stage) -> None:
     await stage.see("Errors", "what failed or waits")
     await stage.press(*"exchanges")
     assert re.search(r"Exchanges +x +one row for each exchange", stage.text())
+    # The name of the command is next to its key, and there are no headings among the best matches.
+    assert re.search(r"│Exchanges {12}x {6}one row", stage.text())
     await stage.press("enter")
     await stage.see(" outcome ")
+    # Headings are no commands; a key itself comes first.
+    await stage.press("ctrl+p")
+    await stage.see("this screen")
+    await stage.press("F", "enter")
+    await stage.see("findings", "records checked")
+    await stage.press("escape")
     await stage.press("ctrl+p", *"LATENCY kind")
     assert re.search(r"Latency +L +latency of each kind", stage.text())
     await stage.press(*" zz")
@@ -167,6 +175,9 @@ async def no_two_commands_of_the_palette_read_the_same(stage: Stage) -> None:
         assert len({(command.name.casefold(), command.what) for command in commands}) == len(names)
         assert [name for name in names if ": " in name and not name.startswith("View: ")] == [], keys
         assert {"Latency", "Sessions", "Help", "Quit"} <= set(names)
+        texts = [command.what for command in commands if not command.name.startswith(("Versions", "Pan", "Zoom"))]
+        assert "" not in texts, keys
+        assert sorted(set(texts)) == sorted(texts), keys
 
 
 @pytest.mark.soak

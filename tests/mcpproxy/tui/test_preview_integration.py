@@ -14,7 +14,7 @@ LONG = b'{"jsonrpc":"2.0","id":500,"method":"tools/call","params":{"name":"searc
 async def at(stage: Stage, frame: int, text: str) -> None:
     """Wait until the detail shows a frame, and a text that is not in the list."""
     await stage.settled()
-    await stage.see(f"frame {frame}  1 text", text)
+    await stage.see(f"│ frame {frame}  1", text)
 
 
 def test_it_follows_the_cursor_and_esc_leaves_the_screen_and_not_the_preview(tmp_path: Path) -> None:

@@ -210,6 +210,78 @@ def test_what_is_typed_at_once_goes_where_the_keys_before_lead(tmp_path: Path, t
             shown.press("\r")
 
 
+@pytest.mark.parametrize(
+    "junk",
+    [
+        b"\x80" + b"\x1b[M\xff\xff\xff" + b"\x1b[1:6A" + b"\x1b[1114112u",
+        pytest.param(b"\x1b[200~\x00\xff\xfe\x1b[201~", marks=pytest.mark.soak),
+    ],
+    ids=["junk", "binary paste"],
+)
+def test_bytes_that_are_no_keys_are_ignored(tmp_path: Path, junk: bytes) -> None:
+    with terminal(tmp_path, str(captured(tmp_path)), size=(140, 24)) as shown:
+        shown.until(lambda: "call search" in shown.text())
+        os.write(shown.ours, junk + b"?")
+        shown.until(lambda: "filter language" in shown.text(), "the help")
+        os.write(shown.ours, b"/\xe9")
+        shown.listen()
+        # A character comes in halves.
+        os.write(shown.ours, b"zoom\xc3")
+        shown.listen()
+        os.write(shown.ours, b"\xa9")
+        shown.until(lambda: "\ufffdzoomé" in shown.text())
+        shown.press("\x03")
+        shown.until(lambda: shown.process.poll() is not None)
+        shown.listen()
+        assert shown.process.returncode == 0
+        assert shown.after() == shown.before
+        assert b"Traceback" not in shown.heard
+
+
+FAULTY = """
+import sys
+from mcpproxy.__main__ import main
+from mcpproxy.tui.terminal_input import TerminalDriver
+from mcpproxy.tui.screens.help import HelpScreen
+
+def fail(self, *event):
+    secret = "s3cret"
+    raise KeyError(secret)
+
+if "reader" in sys.argv:
+    process_message = TerminalDriver.process_message
+    def read(self, event):
+        fail(self) if getattr(event, "key", "") == "question_mark" else process_message(self, event)
+    TerminalDriver.process_message = read
+else:
+    HelpScreen.compose = fail
+del sys.argv[1]
+sys.exit(main())
+"""
+"""`mcpproxy`, with a fault at `?`: in the thread that reads keys, or in a screen."""
+
+
+@pytest.mark.parametrize("part", ["reader", "screen"])
+def test_a_fault_is_one_line_without_traffic(tmp_path: Path, part: str) -> None:
+    program = (sys.executable, "-P", "-c", FAULTY, part)
+    environment = {**os.environ, "HOME": str(tmp_path), "TERM": "xterm-256color", "PYTHONPATH": os.getcwd()}
+    shown = Terminal([str(captured(tmp_path))], environment, (100, 24), program)
+    try:
+        shown.until(lambda: "call search" in shown.text())
+        shown.press("?")
+        shown.until(lambda: shown.process.poll() is not None)
+        shown.listen()
+        assert shown.process.returncode == 2
+        assert shown.after() == shown.before
+        assert b"s3cret" not in shown.heard
+        assert re.search(
+            rb"\?1049l.*mcpproxy: tui ended because of a fault[^\n]*KeyError in [^\n]*\n", shown.heard, re.DOTALL
+        )
+        assert b"Traceback" not in shown.heard
+    finally:
+        shown.close()
+
+
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.soak)])
 def test_a_signal_ends_it_and_the_terminal_is_as_it_was(tmp_path: Path, number: signal.Signals) -> None:
     path = captured(tmp_path)

@@ -42,9 +42,9 @@ def test_a_session_is_all_of_its_messages_with_signs_and_times(tmp_path: Path) -
         stream = whole(RawStream(reading))
         page = StreamPage(stream, 0, 400, lambda row: f"+{row}")
         signs = [line.partition("{")[0] for line in text_of(page).splitlines()]
-        assert signs == ["+1 → ", "+2 ← ", "+3 → ", "+4 → ", "+5 ← ", "+7 → "]
+        assert signs == ["+1 →  ", "+2 ←  ", "+3 →  ", "+4 →  ", "+5 ←  ", "+7 →  "]
         server = whole(RawStream(reading, side="s2c"))
-        assert text_of(StreamPage(server, 0, 400)).count("\n← {") == 1
+        assert text_of(StreamPage(server, 0, 400)).count("\n←  {") == 1
         assert page.row_at(2) == 3
         assert page.line_of_row(4) == 3
         raw = b"".join(stream.whole_pieces())
@@ -55,12 +55,21 @@ def test_an_exchange_has_its_heads_and_only_its_messages() -> None:
     with read(HTTP) as reading:
         stream = whole(RawStream(reading, exchange=1))
         text = text_of(StreamPage(stream, 0, 200))
-        assert text.startswith("→ POST /mcp HTTP/1.1\n  Host: 127.0.0.1:8090\n")
-        assert "\n← HTTP/1.1 200 OK\n" in text
+        assert text.startswith("→  POST /mcp HTTP/1.1\n   Host: 127.0.0.1:8090\n")
+        assert "\n←  HTTP/1.1 200 OK\n" in text
         assert text.count('"method":"tools/call"') == 1
         assert stream.searched_share == 1.0
         session = whole(RawStream(reading, session=1))
         assert "POST" not in text_of(StreamPage(session, 0, 200))
+
+
+def test_text_for_people_and_empty_lines_are_marked(tmp_path: Path) -> None:
+    raws = (b"Loaded 5 tools", b"", b'{"jsonrpc":"2.0","method":"ping"}')
+    frames = [("header", header()), *(frame_record("s2c", raw) for raw in raws)]
+    with read(record(tmp_path / "a.mcpcap", frames)) as reading:
+        page = StreamPage(whole(RawStream(reading)), 0, 80)
+        assert text_of(page).splitlines() == ["←✗ Loaded 5 tools", "←✗ (empty)", '←  {"jsonrpc":"2.0","method":"ping"}']
+        assert [line[1].role for line in page] == ["bad", "bad", "server"]
 
 
 def test_pages_are_bounded_and_together_the_stream(tmp_path: Path) -> None:
@@ -94,7 +103,7 @@ def test_a_giant_frame_is_read_in_parts_and_found_in(tmp_path: Path) -> None:
         assert stream.page_count == 3
         last = StreamPage(stream, 9, 40)
         assert last.page == 2
-        assert text_of(last).startswith("… 00")
+        assert text_of(last).startswith("…  00")
         found = last.find("needle")
         assert [match.page for match in found.positions] == [2, 2]
         assert last.position_of(found.positions[1]).line == len(last) - 2

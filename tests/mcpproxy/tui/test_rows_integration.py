@@ -251,7 +251,7 @@ async def an_call_offers_the_error_of_its_answer(stage: Stage) -> None:
         "dir:c2s             side",
     )
     await stage.press("3")
-    await stage.see("code:-32602", "2 of 16 frames", "no such page")
+    await stage.see("code:-32602", "2 of 8 exchanges", "no such page")
 
 
 async def a_value_is_added_and_taken_back(stage: Stage) -> None:

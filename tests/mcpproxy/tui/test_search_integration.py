@@ -40,6 +40,14 @@ async def lists_counts_and_opens(stage: Stage) -> None:
     await stage.see("[2/3]")
     await stage.press("s")
     await stage.see("by matches")
+    # The messages of the session at the cursor are below, with their excerpts; `/` searches for another text.
+    await stage.press("down")
+    await stage.see("first 2 of 2", "15 ← error #6", "newest", "by matches")
+    await stage.press("slash")
+    await stage.see("find in 4 sessions", "no such")
+    await stage.press("ctrl+u", *"No such", "enter")
+    await stage.until(lambda: not stage.app.screen.run.is_busy)  # type: ignore[attr-defined]
+    await stage.see("0 in 0 sessions")
     await stage.press("escape", "S", *"No such", "enter")
     await stage.until(lambda: not stage.app.screen.run.is_busy)  # type: ignore[attr-defined]
     await stage.see("0 in 0 sessions")

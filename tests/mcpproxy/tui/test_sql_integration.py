@@ -295,6 +295,9 @@ def test_all_that_are_listed_or_the_one_that_is_open(tmp_path: Path) -> None:
         await stage.press("enter", "Q")
         await ask(stage, "select count(*)::varchar || ' asked' as n from captures")
         await stage.see("1 asked", "x1 › sql")
+        assert screen_of(stage).entry is None
+        await ask(stage, "select 4 as frame")
+        await stage.until(lambda: screen_of(stage).entry == 4, "the row from which other screens are opened")
 
     play(act, *paths, odd, rotten, tmp_path / "live.mcpcap")
     live.close()
@@ -312,6 +315,7 @@ async def a_new_result_takes_the_focus_and_keys_lead_back_to_the_box(stage: Stag
     await enter(stage)
     editor, rows = screen_of(stage).query_one(Editor), screen_of(stage).table
     await stage.see("⏎ run")
+    assert editor.size.height == 1
     for key in ("slash", "i", "tab", "escape"):
         await ask(stage, "select 1 as n")
         await stage.until(lambda: rows.has_focus)
@@ -374,8 +378,10 @@ async def a_tree_of_tables_inserts_names_and_examples(stage: Stage) -> None:
     await stage.press("end", "ctrl+j", "tab", "v")
     at = [relation.name for relation in stage.app.sql.relations].index("latency")
     screen.schema.go(at)
+    assert screen.schema.size.width < 32
     await stage.press("right")
     await stage.see("▾ latency ", "p95_ms", "double", "example")
+    assert "…" not in stage.text().partition("▾ latency")[2].partition("│")[0]
     await stage.press("down", "enter")
     assert editor.has_focus
     assert editor.text == "select\nserver"

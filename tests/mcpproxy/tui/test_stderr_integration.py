@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from captures.file import CaptureFile
-from captures.record import members, seal
+from captures.record import members, seal, stderr_members
 from mcpproxy.tui.screens.stderr import StderrScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from tests.captures.samples import header, lines
 from tests.mcpproxy.tui.hostile import HOSTILE_NAMES
-from tests.mcpproxy.tui.stage import END, Stage, play, play_each, record, sizes
+from tests.mcpproxy.tui.stage import END, Stage, conversation, play, play_each, record, sizes
 from tests.mcpproxy.tui.test_stderr import talkative, wrote
 
 
@@ -27,6 +27,8 @@ async def alone_when_narrow_and_beside_frames_when_wide(stage: Stage) -> None:
     await stage.press("E")
     await stage.see("library › stderr", "41 lines", "Ready to lend", "WARNING low on shelves call 5", "+0.003")
     assert "tools/call" not in stage.text()
+    await stage.resize((110, 30))
+    await stage.see("tools/call search   ok", "WARNING low on shelves call 5")
     await stage.pilot.resize_terminal(140, 40)
     await stage.see("meanwhile", "tools/call search", "ok", "+0.004")
     screen = of(stage)
@@ -86,6 +88,20 @@ async def words_and_the_way_to_the_traffic_at_that_time(stage: Stage) -> None:
     await stage.see("recorded")
 
 
+async def a_long_line_gets_the_room_that_the_list_leaves(stage: Stage) -> None:
+    await stage.resize((110, 50))
+    await stage.choose("long")
+    await stage.press("E", "G")
+    await stage.see("part 0;", "part 199;")
+    assert next(line for line in stage.text().splitlines() if "stderr" in line and "time" in line).startswith("  time")
+    screen = of(stage)
+    assert 0 <= screen.frames.cursor - screen.frames.scroll_y < screen.frames.page_rows
+    await stage.resize((110, 20))
+    await stage.see("part 0;", "… more: Enter shows it")
+    assert "part 199;" not in stage.text()
+    await stage.back()
+
+
 async def nothing_was_written(stage: Stage) -> None:
     for name, why in (
         ("http", "over HTTP, mcpproxy cannot see the server's stderr"),
@@ -111,8 +127,12 @@ class TestScreen:
         acts = (
             alone_when_narrow_and_beside_frames_when_wide,
             words_and_the_way_to_the_traffic_at_that_time,
+            a_long_line_gets_the_room_that_the_list_leaves,
             nothing_was_written,
         )
+        text = " ".join(f"part {number};" for number in range(200))
+        long = [("header", header(name="long")), *(made for made in talkative(40) if made[0] == "frame"), wrote(text)]
+        quiet.append(record(tmp_path / "long" / "x.mcpcap", [*long, END]))
         play_each(acts, record(tmp_path / "library" / "x.mcpcap", [*talkative(40), END]), *quiet)
 
     def test_it_follows(self, tmp_path: Path) -> None:
@@ -170,3 +190,39 @@ class TestScreen:
             await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
 
         play(act, path, size=size)
+
+
+async def a_run_is_one_row_of_the_traffic(stage: Stage) -> None:
+    await stage.open()
+    await stage.see("▸", "97 lines: stderr: line 0")
+    assert len(stage.traffic.table.rows) == 18
+    stage.traffic.table.go(15)
+    # Its detail shows all lines.
+    await stage.press("enter")
+    await stage.see("record 16", "\n line 1", "\n line 5")
+    await stage.press("escape", "right")
+    await stage.see("▾", " stderr: line 1", "[16/114]")
+    await stage.press("down", "down", "left")
+    await stage.see("97 lines: stderr: line 0", "[16/18]")
+    # Keys that lead to one of the lines unfold it; sorted rows have no folds.
+    await stage.press("colon", *"20", "enter")
+    await stage.see("[20/114]")
+    assert stage.traffic.entry == 20
+    await stage.press("left", "s")
+    await stage.see("by latency", "/114]")
+    await stage.press("escape", "g")
+    await stage.see("[1/18]")
+    await stage.press("b")
+    await stage.see("all records", "/114]")
+    await stage.press("b")
+    await stage.see("messages only", "/17]")
+
+
+def test_lines_that_follow_each_other_share_a_row(tmp_path: Path) -> None:
+    middles = conversation(6)
+    noise = [("stderr", stderr_members(b"line %d" % number)) for number in range(97)]
+    at = next(number for number, (kind, _) in enumerate(middles) if kind == "stderr")
+    path = record(
+        tmp_path / "library" / "20261121T101502Z-4f2a.mcpcap", [*middles[:at], *noise, *middles[at + 1 :], END]
+    )
+    play(a_run_is_one_row_of_the_traffic, path, size=(100, 40))

@@ -29,10 +29,10 @@ def test_a_stream_is_shown_searched_and_written(tmp_path: Path, monkeypatch: pyt
     async def act(stage: Stage) -> None:
         await stage.open("library")
         await stage.press("R")
-        await stage.see("› stream", '→ {"jsonrpc"', '← {"jsonrpc"', "+0.001", "1.5 kB")
+        await stage.see("› stream", '→  {"jsonrpc"', '←  {"jsonrpc"', "+0.001", "1.5 kB")
         await stage.press("d")
         await stage.see("→ only the client")
-        await stage.until(lambda: "← {" not in stage.text())
+        await stage.until(lambda: "←  {" not in stage.text())
         await stage.press("d", "t")
         await stage.see("← only the server")
         await stage.until(lambda: "+0.002" not in stage.text())
@@ -84,7 +84,7 @@ def test_over_http_it_is_the_exchange_or_the_session(tmp_path: Path) -> None:
     async def act(stage: Stage) -> None:
         await stage.open()
         await stage.press("R")
-        await stage.see("exchange 1", "→ POST /mcp HTTP/1.1", "← HTTP/1.1 200 OK", "two\\nlines")
+        await stage.see("exchange 1", "→  POST /mcp HTTP/1.1", "←  HTTP/1.1 200 OK", "two\\nlines", "(empty)")
         await stage.press("s")
         await stage.until(lambda: "POST" not in stage.text())
         await stage.press("s")

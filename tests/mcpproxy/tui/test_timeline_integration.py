@@ -40,7 +40,7 @@ async def all_servers_of_a_client(stage: Stage) -> None:
     await stage.press("T")
     await stage.see("2 servers", "▾ library (this)", "▸ second")
     await stage.press("a")
-    await stage.see("Cursor 2.1", "2 servers", "start-up 999ms", "▾ library (this)", "▾ second", "▒▒", "▓", "░")
+    await stage.see("Cursor 2.1", "2 servers", "start-up 999ms", "▾ library (this)", "▾ second", "▒▒", "▓", "╌")
     assert all("start-up " in line for line in stage.text().splitlines() if "▾ " in line)
     await stage.see("  tools/call search", "unanswered", "← sampling/createMessage", "400ms", "1.0s", "waits for")
     assert "third" not in stage.text()
@@ -201,7 +201,9 @@ async def the_chart_makes_room_for_a_scroll_bar(stage: Stage) -> None:
 async def too_many_are_a_map_of_latencies_with_the_slowest_on_top(stage: Stage) -> None:
     await stage.choose("map")
     await stage.press("T")
-    await stage.see("map", "300× tools/call search", "▁", "█", "✗", "≤ 4.0s", "<280ms", "≥25% errors")
+    await stage.see(
+        "map", "300× tools/call search", "▁", "█", "✗", "≤ 4.0s", "<280ms", "⣤ some errors", "! ≥25% errors"
+    )
     screen = stage.app.screen
     assert isinstance(screen, TimelineScreen)
     numbers = [number for _, number in screen._rows.items]

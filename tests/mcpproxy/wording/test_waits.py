@@ -45,7 +45,7 @@ def test_what_a_process_is_doing(state: str, channel: str, text: str, is_bad: bo
 
 def test_how_much_a_process_that_runs_has_run() -> None:
     fact = waits.process_fact(71, "node", "running", "", 12_300_000_000)
-    assert fact.text == "71 node is running; so far it has used 12.3 s of processor time"
+    assert fact.text == "71 node is running; so far it has used 12.3s of processor time"
 
 
 def test_names_of_processes_are_sanitised_and_cut() -> None:
@@ -61,7 +61,7 @@ def test_names_of_processes_are_sanitised_and_cut() -> None:
         (None, False, False, 0, "not begun: the server has sent no status"),
         (200, False, False, 0, "200, but its body has not ended"),
         (200, True, False, 0, "200, its stream is open: no event so far"),
-        (200, True, False, 3, "200, its stream is open: 3 events, the last 2.1 s ago"),
+        (200, True, False, 3, "200, its stream is open: 3 events, the last 2.1s ago"),
         (202, False, True, 0, "202, ended; the answer can only come on another stream"),
         (None, False, True, 0, "ended without a response; the answer can only come on another stream"),
     ],
@@ -93,10 +93,10 @@ def test_what_ended_a_session(ending: str | None, remark: str, text: str) -> Non
 def test_what_ended_a_wait_and_when() -> None:
     wall_ns = 1_700_000_000 * SECOND_NS
     fact = waits.ended_wait_fact(14_400_000_000, "the server exited 1", wall_ns)
-    assert fact.text == f"14.4 s, until the server exited 1, at {local_time(wall_ns)}"
+    assert fact.text == f"14.4s, until the server exited 1, at {local_time(wall_ns)}"
 
 
 def test_a_time_that_no_calendar_has_is_left_out() -> None:
     assert waits.clock_time(1 << 90) == ""
-    assert waits.ended_wait_fact(SECOND_NS, "it ended", 1 << 90).text == "1.0 s, until it ended"
-    assert waits.wait_fact(SECOND_NS, 1 << 90) == Fact("waiting", "for 1.0 s")
+    assert waits.ended_wait_fact(SECOND_NS, "it ended", 1 << 90).text == "1.0s, until it ended"
+    assert waits.wait_fact(SECOND_NS, 1 << 90) == Fact("waiting", "for 1.0s")

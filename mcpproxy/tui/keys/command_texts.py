@@ -1,0 +1,86 @@
+"""Command texts: what the palette says about a command if a line of the help is about several keys, or says nothing."""
+
+from typing import Final
+
+from textual.binding import Binding
+
+COMMAND_TEXTS: Final = {
+    "after": "the next page",
+    "back": "back to where you were",
+    "before": "the previous page",
+    "detail": "into the detail",
+    "exclude": "leave out rows that share a value with this one",
+    "find": "find a text",
+    "fold": "fold this part, or go back to the list",
+    "fold-or-unfold": "fold or unfold this part",
+    "help": "the keys of this screen",
+    "include": "only rows that share a value with this one",
+    "larger": "more lines for the detail, fewer for the list",
+    "list": "back to the list",
+    "mark": "mark the row, or remove its mark",
+    "next": "to the next match",
+    "next-mark": "to the next row with a mark",
+    "note": "add a note to the row",
+    "previous": "to the previous match",
+    "slowest": "the slowest call of this row",
+    "slowest-of-all": "the slowest call of all rows",
+    "smaller": "fewer lines for the detail, more for the list",
+    "unfold": "unfold this part",
+    "comparison old-frame": "the frame of the old side",
+    "comparison open": "the frame of the new side",
+    "comparison view-1": "what has changed",
+    "comparison view-2": "what was not compared, and why",
+    "comparison view-3": "how long the calls took on both sides",
+    "comparison view-4": "how large the messages are on both sides",
+    "comparison view-5": "the values that were ignored",
+    "findings filter": "only findings with these words; a rule as id/*",
+    "findings fold": "fold the findings of the rule",
+    "findings unfold": "unfold the findings of the rule",
+    "row comparison frame": "the row of the new side",
+    "row comparison next": "to the next difference",
+    "row comparison old-frame": "the row of the old side",
+    "row comparison previous": "to the previous difference",
+    "sessions back": "undo the mark, the filter",
+    "sessions filter": "only sessions with these words",
+    "sessions open": "the traffic of the session",
+    "sql anew": "reload the captures, and run the statement again",
+    "sql back": "stop the statement, or go back",
+    "sql edit-sql": "back to the box",
+    "stderr filter": "only lines with these words",
+    "stderr follow": "follow the end",
+    "stderr times": "change how times are shown",
+    "stream follow": "follow the end",
+    "stream times": "show or hide the times",
+    "timeline earlier": "to an earlier time",
+    "timeline fit": "this server, all of it",
+    "timeline later": "to a later time",
+    "timeline next": "to the next server",
+    "timeline previous": "to the previous server",
+    "timeline startup": "the start-up of this server",
+    "timeline whole": "all servers, from the first record to the last",
+    "timeline zoom-in": "a shorter time, around the cursor",
+    "timeline zoom-out": "a longer time, around the cursor",
+    "tools after": "the next version of the definition",
+    "tools before": "the previous version of the definition",
+    "tools view-1": "the definition as text",
+    "tools view-2": "the definition as JSON",
+    "traffic back": "undo the mark, the order, the filter",
+    "traffic filter": "only rows that an expression selects",
+    "traffic next": "to the next match or error",
+    "traffic previous": "to the previous match or error",
+    "traffic view-1": "the message in words",
+    "traffic view-2": "the message as indented JSON",
+    "traffic view-3": "the message as it was sent",
+    "traffic view-4": "the bytes of the message",
+    "traffic view-5": "the HTTP head of the message",
+    "traffic view-6": "the request and what became of it",
+    "traffic view-7": "what the rules say about the row",
+}  # fmt: skip
+"""The texts, by the name of the action in `keys.toml` or, if they are those of one screen, after the screen's name."""
+
+
+def command_text(binding: Binding, word: str) -> str:
+    """Returns the text of a binding on the screen that `word` names, or an empty text if the help says enough."""
+    # The key of the filter finds text where a detail or a page is read.
+    name = "find" if binding.description == "find" else binding.id
+    return COMMAND_TEXTS.get(f"{word} {name}") or COMMAND_TEXTS.get(name or "", "")
