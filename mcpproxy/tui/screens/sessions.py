@@ -429,6 +429,16 @@ class SessionsScreen(ListScreen):
         self._show_preview()
         self.show_title()
 
+    def _show_nothing(self, *, is_empty: bool, has_no_match: bool) -> None:
+        """Say why no session is listed."""
+        text = self.query_one("#nothing", SafeText)
+        text.display = is_empty or has_no_match
+        text.styles.height = "1fr" if is_empty else "auto"
+        if is_empty:
+            text.show_lines(self._empty_text.splitlines())
+        elif has_no_match:
+            text.show("no session has these words; Esc shows all")
+
     @on(events.Resize)
     @on(Table.RowHighlighted)
     def _show_preview(self) -> None:
@@ -447,16 +457,6 @@ class SessionsScreen(ListScreen):
         tally = findings.tally if findings is not None and findings.has_caught_up else capture.tally
         lasted_ns = _lasted_ns(summary, is_live=capture.is_live)
         preview.show_lines(preview_lines(summary, tally, size.width - PREVIEW_PADDING, lasted_ns=lasted_ns))
-
-    def _show_nothing(self, *, is_empty: bool, has_no_match: bool) -> None:
-        """Say why no session is listed."""
-        text = self.query_one("#nothing", SafeText)
-        text.display = is_empty or has_no_match
-        text.styles.height = "1fr" if is_empty else "auto"
-        if is_empty:
-            text.show_lines(self._empty_text.splitlines())
-        elif has_no_match:
-            text.show("no session has these words; Esc shows all")
 
     def _show_unrecorded(self) -> None:
         """Name the routed servers that have no recording yet."""
