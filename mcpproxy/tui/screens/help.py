@@ -18,6 +18,7 @@ from mcpproxy.tui.safe_text import SafeText
 from mcpproxy.tui.screen_entries import places
 from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.word_box import WordBox
+from mcpproxy.wording.cells import cells
 from mcpproxy.wording.spans import Span
 
 FRAME_CELLS: Final = 5
@@ -320,6 +321,7 @@ class HelpScreen(ModalScreen[None]):
         """Create the page for the screen that `word` names."""
         super().__init__()
         self._word = word
+        self._found_count = 0
 
     def compose(self) -> ComposeResult:
         """The page."""
@@ -329,8 +331,11 @@ class HelpScreen(ModalScreen[None]):
             yield WordBox("words in key, text, heading", id="find")
 
     def on_mount(self) -> None:
-        """Focus the page, so that keys scroll it."""
-        self.query_one(Pane).focus()
+        """Focus the page, so that keys scroll it; the first line says how much of it is in sight."""
+        pane = self.query_one(Pane)
+        pane.focus()
+        for name in ("scroll_y", "size"):
+            self.watch(pane, name, self._show_heading, init=False)
 
     @on(events.Resize)
     @on(WordBox.WordsChanged)
@@ -338,11 +343,21 @@ class HelpScreen(ModalScreen[None]):
         """Fill the page with the rows that contain the words."""
         words, width = self.query_one(WordBox).words, self.app.size.width - FRAME_CELLS
         lines, count = page_lines(help_sections(self._word, self.app.keys.keymap), words, width)
+        self._found_count = count
         self.query_one(Pane).show_lines(lines)
-        found = Span(f"  find: {words} ({count:,})", "accent") if words else Span("  / find")
-        self.query_one("#heading", SafeText).show(
-            [Span(f"help: {self._word}", "accent"), found, Span("  ↑ ↓ scroll  Esc back", "dim")]
-        )
+        self._show_heading()
+
+    def _show_heading(self) -> None:
+        """Show the keys, and which lines are in sight if there are more."""
+        words, pane = self.query_one(WordBox).words, self.query_one(Pane)
+        found = Span(f"  find: {words} ({self._found_count:,})", "accent") if words else Span("  / find")
+        spans = [Span(f"help: {self._word}", "accent"), found, Span("  ↑ ↓ scroll  Esc back", "dim")]
+        top, height = int(pane.scroll_y), pane.scrollable_content_region.height
+        if 0 < height < len(pane):
+            position = f"  {top + 1:,}–{min(top + height, len(pane)):,} of {len(pane):,}"
+            room = self.app.size.width - FRAME_CELLS - sum(cells(span.text) for span in spans)
+            spans.append(Span(f"{position:>{max(0, room)}}", "dim"))
+        self.query_one("#heading", SafeText).show(spans)
 
     def action_find(self) -> None:
         """Let the user type words that the rows must contain."""

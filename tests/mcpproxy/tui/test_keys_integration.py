@@ -280,7 +280,13 @@ def section(stage: Stage) -> str:
 
 async def help_finds_the_rows_with_all_words(stage: Stage) -> None:
     await stage.open()
-    await stage.press("question_mark", "/", *"FRAME number")
+    await stage.press("question_mark")
+    assert re.search(r"Esc back +1–\d+ of \d+ ", stage.text())
+    await stage.press("G")
+    last = re.search(r"–(\d+) of (\d+)  │", stage.text())
+    assert last is not None
+    assert last[1] == last[2]
+    await stage.press("/", *"FRAME number")
     await stage.see("help: traffic  find: FRAME number (2)", "go to a frame by number", "frame:30..40")
     assert "sessions" not in stage.text()
     # The keys that close the page are text in the box; Enter keeps what was found, and Esc shows everything again.
