@@ -14,7 +14,7 @@ from tests.mcpproxy.tui.stage import CALL, END, Stage, _pressed, captured, frame
 
 TYPED = [
     ("/tools/list\r", "tools/list  0 of"),
-    ("/quit", "\nquit "),
+    ("/quit", "\n quit "),
     ("Mhello\r", "◆ hello"),
     ("equit", "jsonlquit"),
     ("cqMquick\r", "◆ helloquick"),  # the row has that note

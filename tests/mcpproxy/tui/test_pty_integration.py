@@ -186,8 +186,8 @@ def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
     assert [one for one in drawn if 30 <= one < 39 or 40 <= one < 49 or one >= 90] == []
 
 
-MORE = [("/session:2", "\nsession:2 "), ("/id:2\rMquite\r", "◆ quite"), ("cq/quit", "\nquit ")]
-PASTED = ("/\x1b[200~quiet\x1b[201~e", "\nquiete ")
+MORE = [("/session:2", "\n session:2 "), ("/id:2\rMquite\r", "◆ quite"), ("cq/quit", "\n quit ")]
+PASTED = ("/\x1b[200~quiet\x1b[201~e", "\n quiete ")
 """Keys of which some arrive as pasted text."""
 
 
