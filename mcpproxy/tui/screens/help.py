@@ -11,6 +11,7 @@ from textual.screen import ModalScreen
 
 from analysis.filter import KEYS
 from captures.paths import config_directory
+from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.host import Host
 from mcpproxy.tui.keys.spelling import keys_text
 from mcpproxy.tui.rows.help_page import HelpSection, page_lines
@@ -263,7 +264,8 @@ def help_sections(word: str, keymap: Mapping[str, str]) -> list[HelpSection]:
     # The list of sessions has only words to filter by.
     by_words = word == _WORDS_SCREEN
     word_section = HelpSection("words of its filter", list(_WORD_ROWS), MAX_EXAMPLE_CELLS)
-    file_section = HelpSection(f"your files, in {config_directory() or '~/.config/mcpproxy'}", list(_FILE_ROWS))
+    folder = sanitise(str(config_directory() or "~/.config/mcpproxy"))
+    file_section = HelpSection("your files", [("folder", folder), *_FILE_ROWS])
     place_rows = [
         *((keys_text(keymap.get(entry.word, entry.key)), entry.help or entry.word) for entry in places()),
         *((current_keys(row, keymap), row.text) for row in PLACE_ROWS),
