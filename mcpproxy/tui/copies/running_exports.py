@@ -160,7 +160,9 @@ class DocumentExport:
         elif "note" in reply:
             self._notes.append(sanitise(reply["note"]))
         elif "error" in reply:
-            self.problem = sanitise(reply["error"], None)
+            # The screen says which file cannot be written.
+            reason = reply["error"].removeprefix(f"cannot write {self.target.absolute()}: ")
+            self.problem = sanitise(reason, None)
         else:
             parts = [f"{reply['written']}, {size(reply['size'])}", *self._notes[-1:]]
             self.outcome = sanitise("; ".join(parts), None)

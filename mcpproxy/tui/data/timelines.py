@@ -31,6 +31,8 @@ MAX_SEARCHED_ROWS: Final = 5000
 """How many rows at the beginning are searched for the parts of a startup."""
 MAX_EXAMINED_REQUESTS: Final = 300
 """How many requests after the start of a call are examined to find how long it waited."""
+MIN_STRETCH_AROUND_NS: Final = 1_000_000
+"""The shortest stretch around a call: many calls can begin at the same moment."""
 MAX_TIMELINES: Final = 24
 """The maximum number of captures shown: the ones that began nearest to the open capture."""
 MAX_TIMELINE_ENTRIES: Final = MAX_ROWS
@@ -261,14 +263,15 @@ class Timeline:
         return selected_calls[max(0, bisect_left(selected_calls, number) - 1)] if selected_calls else None
 
     def stretch_around(self, number: int, max_calls: int) -> tuple[int, int]:
-        """Returns a stretch with a call in its middle, in which at most `max_calls` calls begin."""
+        """Returns a stretch around a call in which at most `max_calls` calls begin, unless more begin at once."""
         requests, index = self.reading.calls.request, self.reading.index
         shown_calls: Sequence[int] = self.selection.calls if self.selection is not None else range(len(requests))
         middle = self._shown_before(number)
         first = shown_calls[max(0, middle - max_calls // 2)]
         last = shown_calls[min(len(shown_calls) - 1, middle + max_calls // 2)]
         low, high = index.t_ns(requests[first]), index.t_ns(requests[last])
-        return self.offset_ns + low, self.offset_ns + max(high, low + 1)
+        margin = max(0, MIN_STRETCH_AROUND_NS - (high - low)) // 2
+        return self.offset_ns + low - margin, self.offset_ns + high + margin
 
     def bar(self, number: int) -> CallBar:
         """Returns the bar of a call."""

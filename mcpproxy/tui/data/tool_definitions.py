@@ -184,7 +184,8 @@ class Tools:
             kind = figures.kind
             if kind.method != "tools/call" or kind.side != "client" or kind.name is None or kind.is_catch_all:
                 continue
-            number = self._add_tool(kind.name)
+            # Of the tools that no list contains, only those with selected calls are listed.
+            number = self._add_tool(kind.name) if figures.requests else self._numbers.get(kind.name)
             if number is not None:
                 tool = self.rows[number]
                 updated_tool = tool._replace(

@@ -178,7 +178,7 @@ class ToolsScreen(CaptureScreen):
         size = sum(tool.last.size for tool in listed_tools if tool.last is not None)
         tokens = sum(tool.last.tokens_estimate for tool in listed_tools if tool.last is not None)
         spans = self.limit.title_spans(self.size.width, is_searching=self.tools.is_searching)
-        spans.append(Span(f"  {count_text(len(listed_tools), 'tool')}"))
+        spans.append(Span(f"  {count_text(len(rows), 'tool')}"))
         if listed_tools:
             spans.append(Span(f"  {units.size(size)}  ~{tokens:,} tokens (estimate)"))
         never_called_count, changed_count = (

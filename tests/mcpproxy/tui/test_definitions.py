@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from analysis.filter import parse
 from analysis.store.definitions import definitions_in
 from captures.file import CaptureFile
+from mcpproxy.tui.data.call_selection import CallSelection
 from mcpproxy.tui.data.tool_definitions import MAX_TOOLS, MAX_VERSIONS_PER_TOOL, Tools, changed_members
 from tests.captures.samples import header, lines
 from tests.mcpproxy.tui.hostile import calling
@@ -41,12 +43,12 @@ def library(calls: int = 6) -> Middles:
     return [*made, frame_record("c2s", calling("hidden", 600)), frame_record("s2c", FINE % (600, 1))]
 
 
-def counted(path: Path) -> tuple[Tools, Reading]:
-    """The tools of a capture that was read to its end, and its reading."""
+def counted(path: Path, expression: str = "") -> tuple[Tools, Reading]:
+    """The tools of a capture that was read to its end, with the calls that a filter selects, and its reading."""
     reading = Reading(path)
     while not reading.has_ended:
         reading.step()
-    tools = Tools(reading)
+    tools = Tools(reading, CallSelection(reading, parse(expression)) if expression else None)
     while tools.step():
         pass
     return tools, reading
@@ -90,6 +92,13 @@ class TestTools:
         assert tools.shown_definition is not None
         assert tools.shown_definition.tree is None
         reading.close()
+
+    def test_an_unlisted_tool_outside_the_filter_is_not_there(self, tmp_path: Path) -> None:
+        for expression, names in (("name:search", ["search", "lend"]), ("name:hidden", ["search", "lend", "hidden"])):
+            tools, reading = counted(record(tmp_path / "x.mcpcap", [("header", header()), *library(), END]), expression)
+            assert [tool.name for tool in tools.rows] == names
+            tools.close()
+            reading.close()
 
     def test_what_comes_back_is_no_further_change(self, tmp_path: Path) -> None:
         other = {**SEARCH, "title": "Search"}

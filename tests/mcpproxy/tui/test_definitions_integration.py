@@ -38,7 +38,7 @@ class TestScreen:
         async def act(stage: Stage) -> None:
             await stage.open()
             await stage.press("O")
-            await stage.see("library › tools", "2 tools", "tokens (estimate)", "1 changed", "1 never called")
+            await stage.see("library › tools", "3 tools", "tokens (estimate)", "1 changed", "1 never called")
             await stage.see("changed", "never listed", "1.0ms")
             # A short list leaves room for the definition of the tool at the cursor.
             await stage.see("from frame", "no parameters")
@@ -131,7 +131,7 @@ class TestScreen:
         async def act(stage: Stage) -> None:
             await stage.see("● library")
             await stage.press("enter", "O")
-            await stage.see("lend", "1 tool ", "search", "never listed")
+            await stage.see("lend", "2 tools", "search", "never listed")
             for number, (rec, middle) in enumerate(
                 [*listed(80, SEARCH, NEVER), frame_record("c2s", CALL % (81, 1))], 90
             ):

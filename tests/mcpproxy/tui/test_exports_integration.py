@@ -97,7 +97,7 @@ def test_http_exchanges_are_exported_as_har_and_a_failure_leaves_nothing(tmp_pat
     assert "log" in json.loads((tmp_path / "a.har").read_bytes())
     assert "exists" in document("har", tmp_path / "a.har").problem
     assert "no HTTP exchange matches" in document("har", tmp_path / "b.har", []).problem
-    assert "No such file" in document("markdown", tmp_path / "none/b.md").problem
+    assert document("markdown", tmp_path / "none/b.md").problem == "No such file or directory"
     gone = DocumentExport(tmp_path / "gone.mcpcap", lambda: None, "markdown", tmp_path / "b.md", lambda: None)
     wait_until(lambda: gone.problem)
     gone.close()

@@ -15,7 +15,7 @@ from mcpproxy.tui.data.call_kinds import CallKind
 from mcpproxy.tui.data.client_captures import ClientCaptures, client_of, header_of, start_difference_ns
 from mcpproxy.tui.data.columns import NONE
 from mcpproxy.tui.data.heat import ABANDONED, BAD, MAX_OUTLIERS, NOTHING, RUNNING, HeatRow
-from mcpproxy.tui.data.timelines import CALLS_PER_BLOCK, CallBar, Startup, Timeline, cells_of
+from mcpproxy.tui.data.timelines import CALLS_PER_BLOCK, MIN_STRETCH_AROUND_NS, CallBar, Startup, Timeline, cells_of
 from mcpproxy.tui.rows.heat_scale import CLASSES, class_of, limit_texts, limits_over
 from mcpproxy.tui.rows.timeline_rows import duration_span
 from mcpproxy.tui.rows.waterfall import (
@@ -215,6 +215,15 @@ class TestLanes:
             assert found == wanted
             counts = timeline.call_counts(low, high, 7)
             assert sum(counts) == timeline.call_count(low, high) == sum(low <= bar.start_ns < high for bar in bars)
+        reading.close()
+
+    def test_a_stretch_around_calls_that_begin_at_once_is_no_single_moment(self, tmp_path: Path) -> None:
+        made = [at(5000, "c2s", CALL % (number, number)) for number in range(9)]
+        reading = read(timed(tmp_path / "x.mcpcap", served("x"), made))
+        timeline = settled(Timeline(reading, 50 * MS))
+        low, high = timeline.stretch_around(4, 6)
+        assert (low + high) // 2 == 5050 * MS
+        assert high - low == MIN_STRETCH_AROUND_NS
         reading.close()
 
     def test_a_lane_that_grows(self, tmp_path: Path) -> None:
