@@ -15,7 +15,7 @@ from mcpproxy.wording.spans import Role, Span
 
 SIGNS: Final[dict[Direction, str]] = {"c2s": "→ ", "s2c": "← "}
 ROLES: Final[dict[Direction, Role]] = {"c2s": "accent", "s2c": "server"}
-_GONE: Final = "gone: its recorder has deleted this part of the capture"
+_GONE: Final = "gone: its recorder has deleted this part, or the file was changed or cut"
 
 
 class StreamPage(Page):
@@ -49,6 +49,11 @@ class StreamPage(Page):
 
     def __len__(self) -> int:
         return max(1, len(self._lines))
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether some of its bytes can no longer be read."""
+        return any(piece.raw is None for piece in self._pieces)
 
     def item(self, at: int) -> Sequence[Span]:
         """The spans of a line."""
