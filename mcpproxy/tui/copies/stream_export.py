@@ -11,6 +11,7 @@ from typing import Final
 from captures.errors import CaptureError
 from mcpproxy.tui.data.raw_stream import RawStream
 from mcpproxy.tui.data.step_thread import StepThread
+from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.units import size
 
 MAX_CHUNKS_PER_STEP: Final = 200
@@ -31,6 +32,7 @@ class StreamExport:
         self.outcome = self.problem = ""
         self._on_change = on_change
         self._size, self._written = max(1, stream.size), 0
+        self._stream = stream
         self._chunks: Iterator[bytes] = stream.whole_pieces()
         self._file: BufferedWriter | None = None
         self._thread = StepThread(self._step, on_change, self._fail, "export")
@@ -64,6 +66,8 @@ class StreamExport:
             if not chunks:
                 self._file.close()
                 self.outcome = size(self._written)
+                if self._stream.gone_count:
+                    self.outcome += f" without {count_text(self._stream.gone_count, 'message')} that the file lost"
         except OSError as error:
             # The text of an `OSError` begins with its number.
             raise CaptureError(error.strerror or str(error)) from error

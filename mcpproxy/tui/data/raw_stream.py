@@ -61,6 +61,8 @@ class RawStream:
         self.exchange, self.session, self.side = exchange, session, side
         self.size = 0
         """The number of bytes found so far."""
+        self.gone_count = 0
+        """How many pieces `whole_pieces` could not read."""
         self._reading = reading
         stages = reading.http.rows(exchange) if exchange is not None else []
         self._next_row = min(stages, default=0)
@@ -196,14 +198,17 @@ class RawStream:
 
     def whole_pieces(self) -> Iterator[bytes]:
         """Yields the bytes of all pieces found so far, each ended by a line feed. Reads the capture."""
+        self.gone_count = 0
         for number in range(len(self._sizes)):
             parts = self._reading.index.giant_frame_parts(self._rows[number])
             if parts is not None:
                 yield from parts
                 yield b"\n"
             else:
-                raw = self._piece(number, 0, self._sizes[number]).raw or b""
-                yield raw if raw.endswith(b"\n") else raw + b"\n"
+                raw = self._piece(number, 0, self._sizes[number]).raw
+                self.gone_count += raw is None
+                if raw is not None:
+                    yield raw if raw.endswith(b"\n") else raw + b"\n"
 
 
 def _head_bytes(head: Mapping[str, Any]) -> bytes:

@@ -19,7 +19,7 @@ BAD_SIGN: Final = "✗"
 _SIGN_CELLS: Final = 3
 ROLES: Final[dict[Direction, Role]] = {"c2s": "accent", "s2c": "server"}
 _EMPTY: Final = "(empty)"
-_GONE: Final = "gone: its recorder has deleted this part of the capture"
+_GONE: Final = "gone: its recorder has deleted this part, or the file was changed or cut"
 
 
 class StreamPage(Page):
@@ -53,6 +53,11 @@ class StreamPage(Page):
 
     def __len__(self) -> int:
         return max(1, len(self._lines))
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether some of its bytes can no longer be read."""
+        return any(piece.raw is None for piece in self._pieces)
 
     def item(self, at: int) -> Sequence[Span]:
         """The spans of a line."""

@@ -247,6 +247,8 @@ class StreamScreen(TitledScreen):
         spans.append(Span(f"  {size(stream.size)}", "dim"))
         if stream.page_count > 1 and self._page is not None:
             spans.append(Span(f"  page {self._page.page + 1:,} of {stream.page_count:,}", "dim"))
+        if self._page is not None and self._page.has_gaps:
+            spans.append(Span("  parts are gone", "bad"))
         if self._is_following:
             spans.append(Span("  ● following", "accent"))
         elif stream.searched_share < 1 and not self.reading.is_live:

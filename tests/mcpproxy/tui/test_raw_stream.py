@@ -1,6 +1,7 @@
 """Raw streams: which bytes are on which page, for streams of any size; a search finds them on all pages."""
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -49,6 +50,20 @@ def test_a_session_is_all_of_its_messages_with_signs_and_times(tmp_path: Path) -
         assert page.line_of_row(4) == 3
         raw = b"".join(stream.whole_pieces())
         assert [json.loads(line)["jsonrpc"] for line in raw.splitlines()] == ["2.0"] * 6
+
+
+def test_a_file_that_was_cut_leaves_gaps_that_are_named(tmp_path: Path) -> None:
+    path = captured(tmp_path, calls=1)
+    with read(path) as reading:
+        stream = whole(RawStream(reading))
+        assert not StreamPage(stream, 0, 400).has_gaps
+        os.truncate(path, path.stat().st_size // 2)
+        page = StreamPage(stream, 0, 400)
+        assert page.has_gaps
+        gaps = text_of(page).count("gone: its recorder has deleted this part, or the file was changed or cut")
+        assert 0 < gaps < 6
+        assert len(b"".join(stream.whole_pieces()).splitlines()) == 6 - gaps
+        assert stream.gone_count == gaps
 
 
 def test_an_exchange_has_its_heads_and_only_its_messages() -> None:
