@@ -177,7 +177,7 @@ async def the_traffic_counts_shows_and_filters_them(stage: Stage) -> None:
     await stage.resize((120, 30))
     await stage.open()
     await stage.until(lambda: stage.traffic.reading.findings.has_ended)
-    await stage.see("✗ 2 findings", "←✗ ✗ 1  not a message")
+    await stage.see("✗ 2 findings", "←  ✗ 1  not a message")
     (line,) = (line for line in stage.text().splitlines() if "ping" in line)
     assert "· 1" in line
     assert not stage.traffic.query_one("#lost").display, "nothing is told of losses where there are none"

@@ -411,6 +411,7 @@ def test_a_call_without_a_response_lasts_until_the_end_in_a_map(tmp_path: Path) 
     ]
     assert [row.max_ns for row in heat_map.rows.values()] == [timeline.reading.index.last_ns - 300 * MS]
     assert heat_map.outliers == [0, 1]
+    timeline.reading.close()
 
 
 def test_a_cancelled_call_is_no_error_and_says_how_long_it_had_waited(tmp_path: Path) -> None:
