@@ -5,6 +5,7 @@ It shows how a server is put behind mcpproxy, a session while it is recorded, an
 """
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -25,7 +26,7 @@ MARK: Final = "$ "
 def main(directory: Path) -> None:
     """Record the session, and write the asciicast and the moving picture."""
     with tempfile.TemporaryDirectory(prefix="film") as home:
-        server = shutil.copy(FILM / "server.py", Path(home, "notes.py"))
+        server = os.fspath(shutil.copy(FILM / "server.py", Path(home, "notes.py")))
         entry = {"command": sys.executable, "args": ["-P", server]}
         (Path(home) / ".claude.json").write_text(json.dumps({"mcpServers": {"notes": entry}}, indent=2))
         binaries = Path(sys.executable).parent
