@@ -242,7 +242,8 @@ class SearchScreen(ListScreen):
         if self.run.trouble:
             return [Span(f"nothing found so far: {self.run.trouble}", "dim")]
         hint = "" if self.run.text == self.run.text.lower() else "; case matters, as the text has a capital letter"
-        return [Span("no session contains ", "dim"), Span(self.run.text, "accent"), Span(hint, "dim")]
+        spans = [Span("no message contains ", "dim"), Span(self.run.text, "accent"), Span(hint, "dim")]
+        return [*spans, Span("; stderr is not searched", "dim")]
 
     def show_title(self) -> None:
         """Update the title to match the screen."""

@@ -92,7 +92,9 @@ class TrafficList(Vertical):
         self._width = 0
         """The width of the list, in cells; 0 until it is laid out."""
         self._followed_rows = 0
-        """The number of rows when the end was last followed."""
+        """The number of rows when the end was last followed, or when what had been recorded before was read."""
+        self._has_caught_up = False
+        """Whether what had been recorded before the list was opened is read: only later rows are new."""
         self._has_moved = False
         """Whether the cursor has left the line where it was first, or that line was opened."""
 
@@ -356,6 +358,9 @@ class TrafficList(Vertical):
         if self.table.following and self.table.cursor >= count - 1:
             self._followed_rows = count
             return None
+        if not self._has_caught_up:
+            self._has_caught_up = self.reading.index.tail.is_at_end
+            self._followed_rows = count
         return max(0, count - self._followed_rows)
 
     # ---- columns
@@ -449,6 +454,7 @@ class TrafficList(Vertical):
             self.table.following = False
             self._set_columns()
             self.table.show(self.rows)
+            self._followed_rows = len(self.rows)
         self.post_message(self.Reordered())
 
     def _end_sorting(self) -> None:

@@ -94,6 +94,7 @@ async def the_lists_say_how_many_wait_and_a_key_leads_to_the_oldest(stage: Stage
     assert stage.traffic.entry is not None
     assert stage.traffic.reading.index.entry(stage.traffic.entry).seq == 5
     text = stage.text()
+    assert not re.search(r"\d new", text), "nothing has come since"
     assert re.search(r"waiting   for (5\d\.\ds|1m\d\ds), since \d\d:\d\d:\d\d", text)
     assert re.search(r"server    last sent frame 8, .* ago", text)
     assert re.search(r"meanwhile 1 other request answered *$", text, re.MULTILINE), "the line above says when"
