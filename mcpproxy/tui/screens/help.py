@@ -10,6 +10,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 
 from analysis.filter import KEYS
+from analysis.protocol.revisions import LAST_HANDSHAKE_REVISION
 from captures.paths import config_directory
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.host import Host
@@ -203,7 +204,7 @@ _WORD_ROWS: Final = (
     ("live cursor", "sessions with both words"),
     ("live ended died", "the state"),
     ("stdio http", "the transport"),
-    ("2025-06-18", "the revision, or part of it"),
+    (LAST_HANDSHAKE_REVISION, "the revision, or part of it"),
     ("exit 1", "how it ended"),
 )
 _FILE_ROWS: Final = (

@@ -87,8 +87,8 @@ def test_clicks_on_what_does_something_and_the_wheel_on_lists_texts_and_trees(tm
         x, y = mouse.place("library", 2)
         mouse.click_at(x, y)
         mouse.click_at(x, y)
-        # The columns are as wide as the names that have been read.
-        shown.until(lambda: "124 frames" in shown.text() and "call search" in shown.text(), "the traffic")
+        # The columns are as wide as the names that have been read, and findings get one when there are any.
+        shown.until(lambda: "124 frames" in shown.text() and "· 1  call search" in shown.text(), "the traffic")
         mouse.click("status", 1)
         shown.until(lambda: "by status ▼" in lines(shown)[0])
         # A key of the footer does what the key does.
