@@ -205,7 +205,11 @@ class DetailBox(Vertical):
         page = f"page {self.page + 1:,} of {self.pages:,}  [ ]" if self.pages > 1 else ""
         tabs = [Piece(Span(f"{entry_name(self._reading.index.entry(entry))}  ", "dim"))]
         cells_left = self.width - TABS_MARGIN - sum(len(tab.span.text) for tab in tabs) - len(page)
-        tabs += (Piece(span, view) for span, view in zip(tab_spans(self.view, cells_left), VIEWS, strict=True))
+        # The last name needs no space after it, unless the number of the page follows.
+        spans = tab_spans(self.view, cells_left if page else cells_left + 1)
+        if not page:
+            spans[-1] = spans[-1]._replace(text=spans[-1].text.rstrip())
+        tabs += (Piece(span, view) for span, view in zip(spans, VIEWS, strict=True))
         if page:
             tabs.append(Piece(Span(page, "plain")))
         if note:
