@@ -16,6 +16,7 @@ from textual.screen import ModalScreen, Screen
 from mcpproxy.tui.layout_state import save_columns
 from mcpproxy.tui.rows.column_texts import MAX_TEXT_CELLS, column_text
 from mcpproxy.tui.safe_text import SafeText, notify
+from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.table import Column, MemoryRows, Table, TableLine
 from mcpproxy.wording.spans import Span
 
@@ -70,15 +71,20 @@ class ColumnChoiceScreen(ModalScreen[Sequence[str] | None]):
     ]
 
     def __init__(
-        self, offered_columns: Sequence[OfferedColumn], show: Callable[[Sequence[str]], None] | None = None
+        self,
+        offered_columns: Sequence[OfferedColumn],
+        show: Callable[[Sequence[str]], None] | None = None,
+        below: Screen[None] | None = None,
     ) -> None:
         """Offer columns, in their present order.
 
         Args:
             offered_columns: the columns.
             show: called with the names of the chosen columns when they change.
+            below: the screen with the list.
         """
         super().__init__()
+        self._below = below
         self._show = show
         self._rows = OfferedColumns(list(offered_columns))
         self._initial_columns = tuple(offered_columns)
@@ -106,10 +112,32 @@ class ColumnChoiceScreen(ModalScreen[Sequence[str] | None]):
         self.query_one("#hint", SafeText).show_lines([[Span(column.text if column else "", "dim")], *key_lines])
 
     def on_resize(self, event: events.Resize) -> None:
+        """Fit the box to the terminal."""
+        self._fit(event.size.height)
+
+    def _fit(self, height: int) -> None:
         """Make the box as high as its columns need, if there is room; in a low terminal, the columns come first."""
-        self.query_one("#hint").display = event.size.height >= MIN_HINT_HEIGHT
+        self.query_one("#hint").display = height >= MIN_HINT_HEIGHT
         box, borders_and_heading = self.query_one(Vertical), 3
-        box.styles.height = min(event.size.height, len(self._rows) + borders_and_heading + HINT_LINES)
+        # The keys of the screen below stay whole, if there is room.
+        foot_lines = sum(foot.size.height for foot in self._below.query(Foot)) if self._below is not None else 0
+        foot_lines = foot_lines if height - foot_lines >= MIN_HINT_HEIGHT else 0
+        box.styles.margin = (0, 0, foot_lines, 0)
+        box.styles.height = min(height - foot_lines, len(self._rows) + borders_and_heading + HINT_LINES)
+
+    def renew(self, offered_columns: Sequence[OfferedColumn] | None) -> None:
+        """Fit the box to what is below it, and offer other columns, as others fit now.
+
+        Args:
+            offered_columns: the columns; None if the user has chosen some.
+        """
+        if not self.is_mounted or not self.is_attached:
+            return
+        if offered_columns is not None and tuple(offered_columns) != self._initial_columns:
+            self._initial_columns = tuple(offered_columns)
+            self._rows.items = list(offered_columns)
+            self.table.renew()
+        self._fit(self.app.size.height)
 
     @property
     def table(self) -> Table:
@@ -183,9 +211,15 @@ def choose_columns(screen: Screen[None], table: Table) -> None:
     former_names = table.chosen_names
 
     def apply(names: Sequence[str] | None) -> None:
+        table.report_columns = None
         table.choose(former_names if names is None else names)
         if names is not None:
             # The disk may be slow; a choice is made so rarely that a thread for each is good enough.
             Thread(target=save_columns, args=(table.place, tuple(names)), name="columns").start()
 
-    screen.app.push_screen(ColumnChoiceScreen(offered_columns(table), table.choose), apply)
+    def renew() -> None:
+        choice.renew(None if table.chosen_names else offered_columns(table))
+
+    choice = ColumnChoiceScreen(offered_columns(table), table.choose, screen)
+    table.report_columns = renew
+    screen.app.push_screen(choice, apply)

@@ -33,8 +33,8 @@ SIDE_MARGIN: Final = 50
 """The number of cells that the detail cannot use if the exchange is shown next to it."""
 MIN_BOTH_WIDTH: Final = 150
 """The minimum width at which the findings are next to a view of the exchange, in cells; else they are below it."""
-PADDING: Final = 2
-"""The number of cells of the line of tabs that stay empty."""
+TABS_MARGIN: Final = 3
+"""The number of cells that the line of tabs cannot use: its padding, and the border next to a list."""
 NEEDED_VIEWS: Final = ("text", "exchange", "findings", "pretty", "raw", "hex", "headers")
 """The views in the order in which they get room for their names."""
 WAIT_STEP_NS: Final = 1_000_000_000
@@ -204,8 +204,12 @@ class DetailBox(Vertical):
     def _show_tabs(self, entry: int, note: str | None) -> None:
         page = f"page {self.page + 1:,} of {self.pages:,}  [ ]" if self.pages > 1 else ""
         tabs = [Piece(Span(f"{entry_name(self._reading.index.entry(entry))}  ", "dim"))]
-        cells_left = self.width - PADDING - sum(len(tab.span.text) for tab in tabs) - len(page)
-        tabs += (Piece(span, view) for span, view in zip(tab_spans(self.view, cells_left), VIEWS, strict=True))
+        cells_left = self.width - TABS_MARGIN - sum(len(tab.span.text) for tab in tabs) - len(page)
+        # The last name needs no space after it, unless the number of the page follows.
+        spans = tab_spans(self.view, cells_left if page else cells_left + 1)
+        if not page:
+            spans[-1] = spans[-1]._replace(text=spans[-1].text.rstrip())
+        tabs += (Piece(span, view) for span, view in zip(spans, VIEWS, strict=True))
         if page:
             tabs.append(Piece(Span(page, "plain")))
         if note:

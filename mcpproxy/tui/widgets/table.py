@@ -6,7 +6,7 @@ moving or scrolling away pauses that, and going to the end resumes it. The mouse
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar, Final, Self
 
 from rich.style import Style
@@ -172,6 +172,8 @@ class Table(ScrollView, can_focus=True):
         """The name of the list for the choice of columns; empty if its columns cannot be chosen."""
         self.chosen_names = saved_columns(place) if place else ()
         """The names of the columns that the user has chosen; empty without a choice."""
+        self.report_columns: Callable[[], None] | None = None
+        """Called when other columns may fit, while the user chooses columns."""
         self.rows: TableRows = MemoryRows()
         self._count = 0
         self._layout: list[tuple[Column, int]] = []
@@ -229,6 +231,8 @@ class Table(ScrollView, can_focus=True):
         self.columns = tuple(columns)
         self._layout_width = -1
         self.refresh()
+        if self.report_columns is not None:
+            self.report_columns()
 
     def renew(self) -> None:
         """Redraw the rows, as there may be more of them, or their text may have changed."""
@@ -405,6 +409,8 @@ class Table(ScrollView, can_focus=True):
     def on_resize(self) -> None:
         """Keep the cursor in sight."""
         self.call_after_refresh(self._stay_in_sight)
+        if self.report_columns is not None:
+            self.report_columns()
 
     def _stay_in_sight(self) -> None:
         # The cursor may have moved since the resize.

@@ -99,3 +99,19 @@ def test_the_last_columns_are_dropped_first_and_extra_ones_say_what_they_promise
         assert shown(stage)[:3] == ["http", "session", "turn"]
 
     play(act, captured(tmp_path), size=(100, 30))
+
+
+def test_it_says_what_is_shown_when_the_terminal_grows_and_leaves_the_foot_whole(tmp_path: Path) -> None:
+    async def act(stage: Stage) -> None:
+        await stage.open()
+        await choose(stage)
+        await stage.see("[ ] size")
+        await stage.resize((140, 40))
+        await stage.see("[x] id", "[x] size", "H sessions", "? help")
+        await stage.until(lambda: "╯" not in "".join(stage.text().split("\n")[-2:]))
+        await stage.press("space")
+        await stage.see("[ ] #")
+        await stage.resize((80, 24))
+        await stage.see("[ ] #", "[x] size", "? help")
+
+    play(act, captured(tmp_path), size=(80, 24))

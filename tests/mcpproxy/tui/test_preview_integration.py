@@ -66,6 +66,16 @@ def test_it_is_hidden_by_a_key_which_is_kept_and_where_there_is_no_room(tmp_path
     play(act, captured(tmp_path), size=WIDE)
 
 
+def test_no_name_of_a_tab_is_cut(tmp_path: Path) -> None:
+    async def act(stage: Stage) -> None:
+        await stage.open()
+        await stage.press("end", "up")
+        # This is as wide as the detail without its border.
+        await stage.see("│ frame 11  1 text 2 pretty 3 raw 4 hex 5 6 exchange 7 findings")
+
+    play(act, captured(tmp_path, calls=3), size=WIDE)
+
+
 def test_it_shows_what_is_followed(tmp_path: Path) -> None:
     path = tmp_path / "library" / "20261121T101502Z-4f2a.mcpcap"
     path.parent.mkdir()
