@@ -495,7 +495,7 @@ class SessionsScreen(ListScreen):
             *self._waiting_pieces(),
         ]
         if self._comparison_choice.marked is not None:
-            spans = [Span("  ◆ marked: = on another compares both, here with the previous one", "accent")]
+            spans.append(Span("  ◆ = on another compares", "accent"))
         if self.box.words:
             spans.append(Span(f"  filter: {self.box.words} ({len(self._rows):,})", "accent"))
         if self.order != self.SORTS[0]:

@@ -43,6 +43,8 @@ SCHEMA_MARGIN: Final = 2
 """The cells of the tree that are not text: its scroll bar and its border."""
 MIN_SCHEMA_WIDTH: Final = 120
 """The minimum terminal width at which the tree of tables and views is shown, in cells."""
+NO_RESULT: Final = (Column("none", "no result", 30, stretch=True),)
+"""The heading of the place for the result after a query without one."""
 
 
 class SqlScreen(TitledScreen):
@@ -154,7 +156,13 @@ class SqlScreen(TitledScreen):
         self.schema.display = self.size.width >= MIN_SCHEMA_WIDTH
         if not self.schema.display and self.schema.has_focus:
             self.table.focus()
-        self.call_after_refresh(self.show_title)
+        self.call_after_refresh(self._fit)
+
+    def _fit(self) -> None:
+        """Show what fits the new width."""
+        if self.query("#title"):
+            self._show_views()
+            self.show_title()
 
     @property
     def entry(self) -> int | None:
@@ -217,12 +225,24 @@ class SqlScreen(TitledScreen):
             self._answered_sql = self._sql
             self._show_rows(self.answer_rows, self.answer_rows.columns())
             self._leave_box()
-        elif self.answer_rows is None and self._shown_relations is not client.relations and not self._is_reading_turn:
-            self._shown_relations = client.relations
-            self._show_rows(ViewRows(client.relations), ViewRows.COLUMNS)
+        else:
+            self._show_views()
         self._show_schema()
         self._mark_error()
         self.show_title()
+
+    def _show_views(self) -> None:
+        """Without a result, list the tables and views; after a query only if the tree beside does not list them."""
+        if self.answer_rows is not None or self._is_reading_turn:
+            return
+        relations = self.client.relations
+        if self._sql and self.schema.display:
+            if self._shown_relations is not NO_RESULT:
+                self._shown_relations = NO_RESULT
+                self._show_rows(ViewRows(()), NO_RESULT)
+        elif self._shown_relations is not relations:
+            self._shown_relations = relations
+            self._show_rows(ViewRows(relations), ViewRows.COLUMNS)
 
     def _show_schema(self) -> None:
         """Show the tables and views in the tree, and highlight them and their columns in the box."""
@@ -310,7 +330,7 @@ class SqlScreen(TitledScreen):
                 spans.append(Span("  a capture has grown: Ctrl+R", "accent"))
         elif not client.relations:
             spans.append(Span("  loading …" if not client.error else "", "accent"))
-        else:
+        elif self._shown_relations is not NO_RESULT:
             spans.append(Span("  Tab, Enter: an example", "dim"))
         self.set_title(spans)
         lines = [[Span(line, "bad")] for line in (*client.error, *client.notes)]
@@ -388,7 +408,7 @@ class SqlScreen(TitledScreen):
                 self.action_full_row()
             else:
                 self._result_actions.go_to_frame(ref)
-        elif self.table.cursor < len(self.client.relations):
+        elif self._shown_relations is self.client.relations and self.table.cursor < len(self.client.relations):
             relation = self.client.relations[self.table.cursor]
             editor = self.query_one(Editor)
             editor.suggest_text(relation.example or f"from {relation.name}")

@@ -9,11 +9,11 @@ from typing import ClassVar, Final
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.widgets import Input
 
-from analysis.filter import FilterError, parse
+from analysis.filter import KEYS, FilterError, parse
 from mcpproxy.history import save_filter, saved_filters
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.completion import Completion, filter_completion, finished_part
@@ -37,6 +37,9 @@ class ExpressionBox(Vertical):
     ExpressionBox {
         height: auto;
         & #wrong { height: auto; max-height: 4; display: none; padding: 0 1; background: $panel; }
+        & #typed { height: 1; display: none; padding: 0 1; background: $panel; }
+        & #typed-label { width: auto; }
+        & #filter { width: 1fr; padding: 0; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "save", "save", id="save-filter")]
@@ -74,7 +77,13 @@ class ExpressionBox(Vertical):
     def compose(self) -> ComposeResult:
         """The line, and the message about it."""
         yield self._message_box
-        yield self._line
+        with Horizontal(id="typed"):
+            yield SafeText(id="typed-label")
+            yield self._line
+
+    def on_mount(self) -> None:
+        """Name the line."""
+        self.query_one("#typed-label", SafeText).show([Span("filter ", "accent")])
 
     @property
     def is_open(self) -> bool:
@@ -85,11 +94,12 @@ class ExpressionBox(Vertical):
         """Show the box with an expression, and give it the focus."""
         self._saved = saved_filters()
         self._say([Span(HINT, "dim")])
+        self.query_one("#typed").display = True
         self._line.open(text)
 
     def close(self) -> None:
         """Hide the box."""
-        self._line.display = self._message_box.display = False
+        self._line.display = self._message_box.display = self.query_one("#typed").display = False
 
     def complete(self) -> None:
         """Complete the term before the cursor; if there is nothing to complete, enter the expression."""
@@ -99,7 +109,7 @@ class ExpressionBox(Vertical):
         elif completion.text != term:
             self._line.complete(term, completion.text)
         else:
-            self._say([Span(_options_text(completion))])
+            self._say(_suggestion(completion))
 
     def _completion(self) -> tuple[str, Completion | None]:
         return filter_completion(self._line.text_before_cursor, self._reading.kinds.all, self._saved)
@@ -143,7 +153,7 @@ class ExpressionBox(Vertical):
         """How the term before the cursor can go on, or what is wrong."""
         term, completion = self._completion()
         if term and completion is not None and (error is None or self._is_valid_without(term)):
-            return [Span(_options_text(completion))]
+            return _suggestion(completion)
         if error is None:
             return [Span(HINT, "dim")]
         return [Span(error.problem, "dim" if term.endswith((":", "=", "<", ">")) else "bad")]
@@ -198,6 +208,9 @@ class ExpressionBox(Vertical):
         self._message_box.display = True
 
 
-def _options_text(completion: Completion) -> str:
-    """What a term can become, in one line."""
-    return fit("  ".join(map(sanitise, completion.options or (completion.text,))), MAX_SUGGESTIONS_WIDTH)
+def _suggestion(completion: Completion) -> list[Span]:
+    """What a term can become, in one line; if that is a single key, also what the key is about."""
+    options = fit("  ".join(map(sanitise, completion.options or (completion.text,))), MAX_SUGGESTIONS_WIDTH)
+    key = None if completion.options else KEYS.get(completion.text.rstrip(":>"))
+    meaning = f"  {key.meaning}" if key is not None else ""
+    return [Span("Tab ", "dim"), Span(options), Span(meaning, "dim")]

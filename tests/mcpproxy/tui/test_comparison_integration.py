@@ -83,7 +83,7 @@ def test_two_captures_are_compared_and_each_change_leads_to_its_frames(tmp_path:
     async def the_older_one_is_the_old_side(stage: Stage) -> None:
         await stage.listed()
         await stage.press("=")
-        await stage.see("◆ library", "= on another compares both")
+        await stage.see("◆ library", "0 live · 2 recorded  ◆ = on another compares", "[1/2]")
         screen = await compared(stage, "down", "=")
         assert (screen.comparing.old, screen.comparing.new) == (old, new)
         await stage.see("old  library/", "new  library/", "worse", "finding/new", "framing/")

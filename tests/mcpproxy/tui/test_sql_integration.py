@@ -89,6 +89,13 @@ async def what_is_wrong_is_told_below_with_the_answer_before_and_a_query_can_be_
     await ask(stage, "selct 1")
     await stage.see('syntax error at or near "selct"', "^^^^^", "each row is")
     assert "previous result" not in stage.text()
+    # Next to the tree, they are not listed again.
+    await stage.resize((140, 30))
+    await stage.see("tables and views", "no result")
+    assert stage.text().count("latency_histogram") == 1
+    assert "each row is" not in stage.text()
+    await stage.resize((100, 30))
+    await stage.see("each row is")
     await ask(stage, "select 'good' as n")
     await stage.see("good", "1 row")
     await ask(stage, "selct 2")

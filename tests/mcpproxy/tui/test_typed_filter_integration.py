@@ -96,9 +96,9 @@ async def what_is_half_typed_is_suggested_and_selects_nothing(stage: Stage) -> N
     await stage.press("r")
     await stage.see("kind:error  2 of 16 frames", "Tab completes")
     await stage.press(*" me")
-    await stage.see("method:")
+    await stage.see("Tab method:  the method", "filter kind:error or me")
     await stage.press("tab")
-    await stage.see("method:initialize  method:tools/call")
+    await stage.see("Tab method:initialize  method:tools/call")
     assert box.value == "kind:error or method:"
     # Tab leaves the box if there is nothing to complete, as in a box for words.
     await stage.press(*"initialize", "tab")
