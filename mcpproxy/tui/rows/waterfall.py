@@ -110,7 +110,7 @@ def heat_cells(row: heat.HeatRow, limits: Limits) -> list[Span]:
     line_cells = [_SIGNS[ns] if ns < 0 else class_of(ns, limits) for ns in row.worst_ns]
     for cell in row.tinged_cells:
         sign = line_cells[cell][0]
-        line_cells[cell] = (_DOTTED_SIGNS.get(sign, sign), "accent")
+        line_cells[cell] = (_DOTTED_SIGNS.get(sign, sign), "warm")
     return spans_of(line_cells)
 
 
@@ -119,7 +119,7 @@ def heat_legend(limits: Limits) -> Sequence[Sign]:
     scale = zip(CLASSES, limit_texts(limits), strict=True)
     return (
         *(Sign(sign, role, text, text) for (sign, role), (_, text) in scale),
-        Sign(_DOTTED_SIGNS["▄"], "accent", "some errors", "errors"),
+        Sign(_DOTTED_SIGNS["▄"], "warm", "some errors", "errors"),
         Sign(ERROR_SIGN, "bad", "≥25% errors", "≥25%"),
         Sign(ABANDONED_SIGN, "bad", "abandoned", "abandoned"),
         Sign(WAITING_SIGN, "dim", "waiting", ""),

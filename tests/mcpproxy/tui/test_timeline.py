@@ -296,8 +296,9 @@ class TestHeatScale:
         assert row.worst_ns == [5 * MS, BAD, ABANDONED]
         assert row.bad_count == 16
         limits = limits_over([(5 * MS, 5 * MS)])
-        # A few errors have a form of their own, also without colours; only many of them are red.
-        assert heat_cells(row, limits) == [("⣤", "accent"), ("!✗", "bad")]
+        # A few errors have a form and a colour of their own; only many of them are red.
+        assert heat_cells(row, limits) == [("⣤", "warm"), ("!✗", "bad")]
+        assert {role for _, role in CLASSES} == {"dim", "accent"}
 
     def test_there_is_a_scale_without_calls(self) -> None:
         assert limit_texts(limits_over([None])) == limit_texts(limits_over([]))
