@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from analysis.conversation.call import Outcome
+from analysis.conversation.call import ERRORS, FAILURES, Outcome
 from analysis.filter import Filter
 from analysis.protocol.methods import OPENING_METHODS
 from captures.errors import CaptureError
@@ -23,6 +23,7 @@ from mcpproxy.tui.data.client_captures import ClientCaptures
 from mcpproxy.tui.data.columns import MAX_ROWS, NONE, OUTCOMES
 from mcpproxy.tui.data.heat import HeatKey, HeatMap, HeatMaps
 from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.data.sorted_rows import insert_row
 
 CALLS_PER_BLOCK: Final = 256
 """How many calls have their ends summarised together."""
@@ -41,6 +42,7 @@ SEARCH_INTERVAL_S: Final = 2.0
 """The pause between two searches for more captures."""
 
 _RESULT: Final = OUTCOMES.index(Outcome.RESULT)
+_BAD_OUTCOMES: Final = ERRORS | FAILURES
 
 
 class CallBar(NamedTuple):
@@ -108,6 +110,8 @@ class Timeline:
         self._open_counts = array("I")
         """By block: how many of its calls have not ended."""
         self._has_ended = bytearray()
+        self._bad_calls = array("I")
+        """The calls that failed or were abandoned, or seemed so at first."""
         self._settled_count = 0
         self._searched_rows = 0
         self._startup_rows: dict[str, int] = {}
@@ -147,6 +151,8 @@ class Timeline:
             if number >= len(self._has_ended):
                 break
             self._settled_count += 1
+            if self._is_bad(number):
+                insert_row(self._bad_calls, number)
             row = calls.end[number]
             if row == NONE:
                 continue
@@ -209,6 +215,22 @@ class Timeline:
             counts.append(count - previous_count)
             previous, previous_count = current, count
         return counts
+
+    def bad_cells(self, start_ns: int, end_ns: int, counts: Sequence[int]) -> set[int]:
+        """Which equal parts of a stretch contain the start of a call that failed, by `call_counts` of the stretch."""
+        first, cells, length = self._first_call_at(start_ns), set[int](), len(counts)
+        bad_calls, selection = self._bad_calls, self.selection
+        for cell, count in enumerate(counts, 1):
+            end = self._first_call_at(start_ns + (end_ns - start_ns) * cell // length, first)
+            if count:
+                numbers = bad_calls[bisect_left(bad_calls, first) : bisect_left(bad_calls, end)]
+                if any((selection is None or number in selection) and self._is_bad(number) for number in numbers):
+                    cells.add(cell - 1)
+            first = end
+        return cells
+
+    def _is_bad(self, number: int) -> bool:
+        return self.reading.effective_outcome(number) in _BAD_OUTCOMES or self.reading.abandoned_ns(number) is not None
 
     def calls_within(self, start_ns: int, end_ns: int, max_calls: int) -> list[int] | None:
         """Returns the calls that ran in a stretch, in the order in which they began, or None if there are too many."""

@@ -16,7 +16,7 @@ CLASSES: Final[tuple[tuple[str, Role], ...]] = (
     ("▂", "dim"),
     ("▄", "accent"),
     ("▆", "accent"),
-    ("█", "plain"),
+    ("█", "accent"),
 )
 """The sign and the role of the cells of each class, the shortest latencies first."""
 MIN_RATIO: Final = 16.0

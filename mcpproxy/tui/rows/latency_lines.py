@@ -5,15 +5,19 @@ from typing import Final, NamedTuple
 
 from analysis.conversation.durations import PARTS_PER_OCTAVE, part_begin_ns
 from mcpproxy.tui.data.latencies import Distribution
+from mcpproxy.tui.rows.waterfall import spans_of
 from mcpproxy.tui.widgets.table import Column, MemoryRows, TableLine
 from mcpproxy.wording.blocks import BLOCKS, compress, stacked_blocks
 from mcpproxy.wording.cells import cells
-from mcpproxy.wording.spans import Span
+from mcpproxy.wording.spans import Role, Span
 from mcpproxy.wording.units import brief_duration
 
 P50_SIGN: Final = "█"
-P95_SIGN: Final = "▒"
+P95_SIGN: Final = "⢸"
 """What fills the chart over time above p50, up to p95."""
+_P50_DOTS: Final = (0, 0x40, 0x44, 0x46, 0x47)
+_P95_DOTS: Final = (0, 0x80, 0xA0, 0xB0, 0xB8)
+"""By height: the dots of p50, in the left half of a braille sign, and of p95, in its right half."""
 RANGE_CELLS: Final = 9
 """The width of a bucket's label, in cells."""
 _UNITS: Final = (("s", 9), ("ms", 6), ("us", 3))
@@ -141,25 +145,28 @@ def over_time_lines(distribution: Distribution, width: int, chart_lines: int) ->
     head = [
         Span(f"{P50_SIGN} ", "accent"),
         Span(f"p50 by time, up to {brief_duration(highest_p50)}   ", "dim"),
-        Span(f"{P95_SIGN} ", "accent"),
+        Span(f"{P95_SIGN} "),
         Span(f"p95, up to {brief_duration(highest_p95)}", "dim"),
     ]
     p50_lines, p95_lines = (
         stacked_blocks(_stretched(values, width), chart_lines, highest_p95) for values in (p50_ns, p95_ns)
     )
     chart = [
-        "".join(_chart_sign(*blocks) for blocks in zip(p50_line, p95_line, strict=True))
+        spans_of(_chart_cell(*blocks) for blocks in zip(p50_line, p95_line, strict=True))
         for p50_line, p95_line in zip(p50_lines, p95_lines, strict=True)
     ]
     end = brief_duration(len(p95_ns) * distribution.slice_ns)
-    return [head, *([Span(line, "accent")] for line in chart), [Span(f"0{end:>{max(len(end) + 1, width - 1)}}", "dim")]]
+    return [head, *chart, [Span(f"0{end:>{max(len(end) + 1, width - 1)}}", "dim")]]
 
 
-def _chart_sign(p50_block: str, p95_block: str) -> str:
-    """Returns the sign of a cell that p50 and p95 fill with these blocks; p95 is rounded to whole cells."""
+def _chart_cell(p50_block: str, p95_block: str) -> tuple[str, Role]:
+    """Returns the cell that p50 and p95 fill with these blocks: if p95 is higher, dots, each in its own half."""
     p50_height, p95_height = f" {BLOCKS}".index(p50_block), f" {BLOCKS}".index(p95_block)
-    half = len(BLOCKS) // 2
-    return P95_SIGN if p50_height < half <= p95_height - p50_height else p50_block
+    if p95_height <= p50_height:
+        return p50_block, "accent"
+    p50_dots = max(1, p50_height // 2) if p50_height else 0
+    p95_dots = max(p50_dots + 1, -(-p95_height // 2))
+    return chr(0x2800 + _P50_DOTS[p50_dots] + _P95_DOTS[p95_dots]), "plain"
 
 
 def _stretched(values: Sequence[int | None], width: int) -> list[int | None]:

@@ -131,12 +131,15 @@ class TimelineRows(MemoryRows[tuple[Timeline, int]]):
         counts = self._counts.get(key)
         if counts is None:
             counts = self._counts[key] = timeline.call_counts(*self.window, self.cells)
+        # The exchanges of an unfolded server show themselves which of them failed.
+        is_folded = timeline in self.folded_timelines
+        bad_cells = timeline.bad_cells(*self.window, counts) if is_folded else ()
         startup = timeline.startup()
         startup_text = "" if startup.total_ns is None else f"start-up {brief_duration(startup.total_ns)}"
         return TableLine(
             {
                 "what": (Span(self._head_text(timeline), "accent"),),
-                "chart": server_cells(counts, startup, self.window, timeline.last_ns),
+                "chart": server_cells(counts, startup, self.window, timeline.last_ns, bad_cells),
                 "lasted": (Span(startup_text, "dim"),),
             }
         )

@@ -1,6 +1,6 @@
 """Waterfall: draws exchanges, start-ups and densities as cells of a line, and the axis above them. Reads no file."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple
 
@@ -8,7 +8,7 @@ from analysis.conversation.call import ERRORS, FAILURES, Outcome
 from mcpproxy.tui.data import heat
 from mcpproxy.tui.data.timelines import CallBar, Startup, cells_of
 from mcpproxy.tui.rows.heat_scale import CLASSES, Limits, class_of, limit_texts
-from mcpproxy.wording.blocks import blocks
+from mcpproxy.wording.blocks import BLOCKS, blocks
 from mcpproxy.wording.cells import cells as width_of
 from mcpproxy.wording.spans import Role, Span
 
@@ -49,6 +49,8 @@ _SIGNS: Final[dict[int, tuple[str, Role]]] = {
 }
 _DOTTED_SIGNS: Final = dict(zip((sign for sign, _ in CLASSES), "⡀⣀⣤⣶⣿", strict=True))
 """By the sign of a class: the same height in dots, for a cell in which a few calls failed."""
+_BAD_BLOCKS: Final = str.maketrans(BLOCKS, "⣀⣀⣤⣤⣶⣶⣿⣿")
+"""By block: about the same height in dots, for a cell of a folded server in which a call failed."""
 _OPENING_METHODS: Final = frozenset(("initialize", "server/discover", "tools/list"))
 _BAD_OUTCOMES: Final = ERRORS | FAILURES
 
@@ -87,7 +89,9 @@ def bar_cells(bar: CallBar, window: Window, cells: int, last_ns: int) -> list[Sp
     return spans_of(line_cells)
 
 
-def server_cells(counts: Sequence[int], startup: Startup, window: Window, last_ns: int) -> list[Span]:
+def server_cells(
+    counts: Sequence[int], startup: Startup, window: Window, last_ns: int, bad_cells: Collection[int] = ()
+) -> list[Span]:
     """The cells of a server: its start-up, and the number of exchanges that began over time.
 
     Args:
@@ -95,8 +99,11 @@ def server_cells(counts: Sequence[int], startup: Startup, window: Window, last_n
         startup: when the server started.
         window: the period that is drawn.
         last_ns: where the start-up stops if it has not ended.
+        bad_cells: the cells in which a call began that failed.
     """
     line_cells: list[Cell] = [(sign, "accent") for sign in blocks(counts)]
+    for cell in bad_cells:
+        line_cells[cell] = (line_cells[cell][0].translate(_BAD_BLOCKS), "bad")
     if startup.spawned_ns is not None:
         awake_ns = last_ns if startup.awake_ns is None else startup.awake_ns
         for cell in cells_of(startup.spawned_ns, awake_ns, window, len(counts)):
@@ -110,7 +117,7 @@ def heat_cells(row: heat.HeatRow, limits: Limits) -> list[Span]:
     line_cells = [_SIGNS[ns] if ns < 0 else class_of(ns, limits) for ns in row.worst_ns]
     for cell in row.tinged_cells:
         sign = line_cells[cell][0]
-        line_cells[cell] = (_DOTTED_SIGNS.get(sign, sign), "accent")
+        line_cells[cell] = (_DOTTED_SIGNS.get(sign, sign), "warm")
     return spans_of(line_cells)
 
 
@@ -119,7 +126,7 @@ def heat_legend(limits: Limits) -> Sequence[Sign]:
     scale = zip(CLASSES, limit_texts(limits), strict=True)
     return (
         *(Sign(sign, role, text, text) for (sign, role), (_, text) in scale),
-        Sign(_DOTTED_SIGNS["▄"], "accent", "some errors", "errors"),
+        Sign(_DOTTED_SIGNS["▄"], "warm", "some errors", "errors"),
         Sign(ERROR_SIGN, "bad", "≥25% errors", "≥25%"),
         Sign(ABANDONED_SIGN, "bad", "abandoned", "abandoned"),
         Sign(WAITING_SIGN, "dim", "waiting", ""),

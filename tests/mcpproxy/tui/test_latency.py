@@ -221,12 +221,21 @@ class TestScreen:
     def test_p50_is_within_p95_on_one_scale(self) -> None:
         distribution = Distribution(0, {}, 10**9, (2 * MS, None, 4 * MS), (4 * MS, None, 8 * MS), is_whole=True)
         head, *chart, times = ["".join(span.text for span in line) for line in over_time_lines(distribution, 6, 4)]
-        assert head == "█ p50 by time, up to 4.0ms   ▒ p95, up to 8.0ms"
-        assert chart == ["    ▒▒", "    ▒▒", "▒▒  ██", "██  ██"]
+        assert head == "█ p50 by time, up to 4.0ms   ⢸ p95, up to 8.0ms"
+        assert chart == ["    ⢸⢸", "    ⢸⢸", "⢸⢸  ██", "██  ██"]
         assert times == "0 3.0s"
         narrow = over_time_lines(distribution, 2, 1)[1]
-        assert [span.text for span in narrow] == ["▂▄"]
+        assert narrow == [("⣠⣼", "plain")]
         assert over_time_lines(distribution._replace(p50_ns=(), p95_ns=()), 6, 4) == []
+
+    @pytest.mark.parametrize("height", range(1, 9))
+    def test_a_difference_of_an_eighth_between_p50_and_p95_shows(self, height: int) -> None:
+        equal = Distribution(0, {}, 10**9, (height * MS, 8 * MS), (height * MS, 8 * MS), is_whole=True)
+        differing = equal._replace(p50_ns=((height - 1) * MS, 8 * MS))
+        (same, *_), (lower, *_) = (over_time_lines(one, 2, 1)[1] for one in (equal, differing))
+        assert same.role == "accent"
+        assert lower.role == "plain"
+        assert lower.text not in same.text
 
     def test_a_single_response_is_a_mark_on_the_axis_of_the_others(self) -> None:
         rows = LatencyRows()

@@ -185,7 +185,11 @@ class TestLanes:
         assert timeline.calls_within(0, 10**12, 3) is None
         assert timeline.call_count(0, 400 * MS) == 2
         assert timeline.calls_within(10**12, 2 * 10**12, 10) == [5]
-        assert timeline.call_counts(0, 2000 * MS, 4) == [2, 0, 3, 1]
+        counts = timeline.call_counts(0, 2000 * MS, 4)
+        assert counts == [2, 0, 3, 1]
+        # The last call was never answered.
+        assert timeline.bad_cells(0, 2000 * MS, counts) == {3}
+        assert timeline.bad_cells(0, 1900 * MS, timeline.call_counts(0, 1900 * MS, 4)) == set()
         reading.close()
 
     @given(st.integers(0, 2**32))
@@ -296,8 +300,9 @@ class TestHeatScale:
         assert row.worst_ns == [5 * MS, BAD, ABANDONED]
         assert row.bad_count == 16
         limits = limits_over([(5 * MS, 5 * MS)])
-        # A few errors have a form of their own, also without colours; only many of them are red.
-        assert heat_cells(row, limits) == [("⣤", "accent"), ("!✗", "bad")]
+        # A few errors have a form and a colour of their own; only many of them are red.
+        assert heat_cells(row, limits) == [("⣤", "warm"), ("!✗", "bad")]
+        assert {role for _, role in CLASSES} == {"dim", "accent"}
 
     def test_there_is_a_scale_without_calls(self) -> None:
         assert limit_texts(limits_over([None])) == limit_texts(limits_over([]))
@@ -331,6 +336,8 @@ class TestDrawing:
     def test_a_start(self) -> None:
         spans = server_cells([0, 0, 0, 4, 0, 1], Startup(10, 50, 60), (0, 120), 120)
         assert "".join(span.text for span in spans) == "▒▒▒█ ▂"
+        bad = server_cells([0, 0, 0, 4, 0, 1], Startup(10, 50, 60), (0, 120), 120, {5})
+        assert bad[-2:] == [("█ ", "accent"), ("⣀", "bad")]
         waiting = server_cells([0, 0, 0], Startup(10, None, None), (0, 30), 30)
         assert "".join(span.text for span in waiting) == " ▒▒"
 

@@ -54,7 +54,8 @@ async def servers_fold(stage: Stage) -> None:
     await stage.press("enter", "T")
     await stage.see("2 servers", "▸ second", "unanswered", "o fold")
     await stage.press("a", "a")
-    await stage.see("▸ library (this)", "▸ second")
+    # The row of a folded server shows that calls failed.
+    await stage.see("▸ library (this)", "▸ second", "⣿")
     await stage.press("a")
     await stage.see("▾ library (this)", "▾ second")
     screen = stage.app.screen
