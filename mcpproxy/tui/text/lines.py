@@ -10,7 +10,7 @@ from typing import Final
 
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.on_demand import OnDemandSequence
-from mcpproxy.wording.cells import fit, is_narrow, pieces
+from mcpproxy.wording.cells import cells, fit, is_narrow, pieces
 from mcpproxy.wording.spans import Role, Span
 
 MAX_TEXT_LINES: Final = 200_000
@@ -90,15 +90,18 @@ class TextLines(OnDemandSequence[Sequence[Span]]):
         """
         self._write_wrapped(text, _ROLES.index(role), indent, indent + 2)
 
-    def write_labelled(self, label: str, text: str, indent: int = 0, role: Role = "plain") -> None:
-        """Write a foreign label and a foreign text in one line.
+    def write_labelled(
+        self, label: str, text: str, indent: int = 0, role: Role = "plain", *, is_aligned: bool = False
+    ) -> None:
+        """Write a foreign label and a foreign text in one line; if they are aligned, the text continues below itself.
 
         Raises:
             TextLimitReached: there is no room for it.
         """
         number = len(self._texts)
         label = self._safe(label)
-        self._write_wrapped(f"{label} {self._safe(text)}" if text else label, _ROLES.index(role), indent, indent + 2)
+        hanging = indent + (cells(label) + 1 if is_aligned else 2)
+        self._write_wrapped(f"{label} {self._safe(text)}" if text else label, _ROLES.index(role), indent, hanging)
         self._label_sizes[number] = min(len(label), len(self._texts[number]))
 
     def write_foreign(self, text: str, indent: int = 0, role: Role = "plain") -> None:

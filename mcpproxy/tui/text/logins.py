@@ -91,7 +91,7 @@ def _write_leg(lines: TextLines, leg: Leg, *, is_bad: bool) -> None:
 
 
 def _write_fact(lines: TextLines, name: str, text: str, role: Role = "plain", indent: int = 0) -> None:
-    lines.write_labelled(f"{name:<{_NAME_CELLS}}", text, indent, role)
+    lines.write_labelled(f"{name:<{_NAME_CELLS}}", text, indent, role, is_aligned=True)
 
 
 def _write_findings(lines: TextLines, findings: Iterable[Finding]) -> None:

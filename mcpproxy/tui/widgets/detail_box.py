@@ -14,6 +14,7 @@ from textual.containers import Horizontal, Vertical
 from mcpproxy.marks import Marks
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.details.detail import VIEWS, Detail, Lines, detail, entry_name
+from mcpproxy.tui.details.exchange_view import wrapped_facts
 from mcpproxy.tui.host import Host
 from mcpproxy.tui.messages import DetailRead
 from mcpproxy.tui.rows.finding_lines import short_lines
@@ -226,7 +227,7 @@ class DetailBox(Vertical):
         # What the view itself shows is not shown twice.
         exchange = self._exchange[1] if self._exchange[0] == entry and self.view != "exchange" else ()
         findings = short_lines(self._reading, entry, SIDE_WIDTH) if self.view != "findings" else []
-        self.query_one("#beside", SafeText).show_lines([*note_lines, *exchange, *findings])
+        self.query_one("#beside", SafeText).show_lines([*note_lines, *wrapped_facts(exchange, SIDE_WIDTH), *findings])
         return note
 
 

@@ -295,3 +295,9 @@ class TestSaving:
     def test_invalid_base64_is_not_written(self, tmp_path: Path, data: str) -> None:
         assert save(Attachment("a/b", data), str(tmp_path / "x")).is_bad
         assert not (tmp_path / "x").exists()
+
+
+def test_aligned_text_continues_below_itself() -> None:
+    lines = TextLines(20)
+    lines.write_labelled("why    ", "one two three four", is_aligned=True)
+    assert [lines.indent(at) for at in range(len(lines))] == [0, 8]
