@@ -171,7 +171,7 @@ def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
         shown.until(lambda: "esc cancel" in shown.text())
         shown.press("has")
         shown.until(
-            lambda: any(cell.reverse for cell in list(shown.screen.buffer[shown.screen.lines - 2].values())[:9])
+            lambda: any(cell.reverse for cell in list(shown.screen.buffer[shown.screen.lines - 2].values())[:16])
         )
         shown.press("\x1b")
         shown.until(lambda: "esc cancel" not in shown.text())
@@ -186,8 +186,8 @@ def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
     assert [one for one in drawn if 30 <= one < 39 or 40 <= one < 49 or one >= 90] == []
 
 
-MORE = [("/session:2", "\n session:2 "), ("/id:2\rMquite\r", "◆ quite"), ("cq/quit", "\n quit ")]
-PASTED = ("/\x1b[200~quiet\x1b[201~e", "\n quiete ")
+MORE = [("/session:2", "\n filter session:2 "), ("/id:2\rMquite\r", "◆ quite"), ("cq/quit", "\n filter quit ")]
+PASTED = ("/\x1b[200~quiet\x1b[201~e", "\n filter quiete ")
 """Keys of which some arrive as pasted text."""
 
 
