@@ -14,11 +14,11 @@ from tests.mcpproxy.tui.stage import CALL, END, Stage, _pressed, captured, frame
 
 TYPED = [
     ("/tools/list\r", "tools/list  0 of"),
-    ("/quit", "\n quit "),
+    ("/quit", "\n filter quit "),
     ("Mhello\r", "◆ hello"),
     ("equit", "jsonlquit"),
     ("cqMquick\r", "◆ helloquick"),  # the row has that note
-    ("?q/quit", "\n quit "),
+    ("?q/quit", "\n filter quit "),
     ("F/quit", "\n quit "),
     ("Qqueries", "\n queries "),
 ]
